@@ -1,0 +1,118 @@
+"""The only place that starts threads.
+
+Work is cut into fixed chunks that do not depend on the number of threads, and each chunk writes what it alone
+owns: so a result is the same, bit for bit, for any number of threads. Chunks are handed out as threads come
+free, because on a shared machine one thread may stand still for a while. The calling thread takes part, and
+between two chunks it sees Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+
+_default: int | None = None
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
+_lock = Lock()
+
+
+def set_num_threads(n: int | None) -> None:
+    """Set how many threads fastquad uses where `n_threads` is not given; None goes back to the default.
+
+    The default is the environment variable FASTQUAD_NUM_THREADS, else the cores that this process may use.
+
+    >>> import fastquad as fq
+    >>> fq.set_num_threads(1)
+    >>> fq.set_num_threads(None)
+    """
+    global _default
+    _default = None if n is None else _checked(n, "n")
+
+
+def resolve(n_threads: int | None) -> int:
+    """The number of threads to use for a call with this `n_threads`."""
+    if n_threads is not None:
+        return _checked(n_threads, "n_threads")
+    if _default is not None:
+        return _default
+    setting = os.environ.get("FASTQUAD_NUM_THREADS")
+    if setting:
+        try:
+            return _checked(int(setting), "FASTQUAD_NUM_THREADS")
+        except ValueError:
+            raise ValueError(f"`FASTQUAD_NUM_THREADS` must be a positive integer, got {setting!r}.") from None
+    return _cores()
+
+
+def chunks(total: int, size: int) -> list[tuple[int, int]]:
+    """(start, stop) of consecutive chunks of `size`, the last one shorter."""
+    return [(start, min(total, start + size)) for start in range(0, total, max(1, size))]
+
+
+def run(task: Callable[..., object], arguments: list[tuple], n_threads: int) -> None:
+    """Call `task(*a)` for each a in arguments, on up to n_threads threads; the first error is raised."""
+    helpers = min(n_threads, len(arguments)) - 1
+    if helpers <= 0:
+        for a in arguments:
+            task(*a)
+        return
+    turn = itertools.count()
+    stopped = False
+
+    def work() -> None:
+        nonlocal stopped
+        # next() of a count is atomic, so each chunk is taken once.
+        while not stopped and (i := next(turn)) < len(arguments):
+            try:
+                task(*arguments[i])
+            except BaseException:
+                stopped = True
+                raise
+
+    pool = _get_pool(helpers)
+    futures = [pool.submit(work) for _ in range(helpers)]
+    try:
+        work()
+    finally:
+        stopped = True
+        # A helper that has not begun has nothing left to do: do not wait for it behind another thread's work.
+        for future in futures:
+            if not future.cancel():
+                future.result()
+
+
+def _checked(n: int, name: str) -> int:
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ValueError(f"`{name}` must be a positive integer, got {n!r}.")
+    return n
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this platform
+        return os.cpu_count() or 1
+
+
+def _get_pool(size: int) -> ThreadPoolExecutor:
+    """A pool of at least `size` threads, kept for the life of the process."""
+    global _pool, _pool_size
+    with _lock:
+        if _pool is None or _pool_size < size:
+            # A smaller pool may still be at work for another thread; it ends by itself when that is done.
+            _pool, _pool_size = ThreadPoolExecutor(size, thread_name_prefix="fastquad"), size
+        return _pool
+
+
+def _forget_pool() -> None:
+    """After a fork the threads of the parent do not exist in the child."""
+    global _pool, _pool_size, _lock
+    _pool, _pool_size, _lock = None, 0, Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)

@@ -1,0 +1,92 @@
+"""What a solve returns: the answer, and why it stopped, in a sentence that says what to try next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Status(Enum):
+    """Why a solve stopped. The value is the sentence for the user, with the remedy in it."""
+
+    EXACT = (
+        "Exact: the relative residual is below 1e-9 with fewer free coordinates than measurements, "
+        "so x is certified up to sign."
+    )
+    CONVERGED = "Converged: the stopping test of the method was met."
+    UNDETERMINED = (
+        "The residual is zero, but x has at least as many free coordinates as there are measurements, so many "
+        "signals fit as well and this proves nothing. Use more measurements, or a method or prior that gives a "
+        "sparser x (method='auto', a larger beta)."
+    )
+    STAGNATED = (
+        "Stagnated: the steps became negligible while the residual did not. Try another start (x0), more "
+        "measurements, or method='auto'; with noisy data, pass the level as `noise`."
+    )
+    MAX_ITER = "Out of iterations. Raise `max_iter`, or start from this answer with x0=solution.x."
+    MAX_PASSES = "Out of passes over A. Raise `max_passes`, or start from this answer with x0=solution.x."
+    MAX_TIME = "Out of time. Raise `max_time`, or start from this answer with x0=solution.x."
+    DIVERGED = "Diverged: the iterates grew without bound. Use a smaller step, another start (x0), or method='auto'."
+    STOPPED = "Stopped by the callback."
+    TRIVIAL = "Every measurement is zero: x = 0 explains them, and nothing was computed."
+
+    @property
+    def sentence(self) -> str:
+        """The sentence for the user."""
+        return self.value
+
+    @property
+    def success(self) -> bool:
+        """Whether the answer can be trusted: exact, or converged; never merely out of budget."""
+        return self in (Status.EXACT, Status.CONVERGED, Status.TRIVIAL)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The answer of `fastquad.solve`.
+
+    For a batch of b signals `x` has shape (b, n), `history` is a list, and every other field has one entry a signal.
+
+    Attributes
+    ----------
+    x : array of shape (n,) or (b, n)
+        The signal, up to sign: the best found, by residual, whatever the status.
+    status : Status
+        Why the solve stopped.
+    success : bool
+        Whether the answer can be trusted: exact or converged.
+    message : str
+        The status's sentence, and what the method has to add.
+    method : str
+        The method that gave x.
+    n_iter : int
+        Steps taken.
+    n_passes : float
+        Passes over A; reading a part of A counts as that part.
+    residual : float
+        `‖r‖/‖y‖` with `r_i = x^T A_i x − y_i`.
+    support : array of int
+        The nonzeros of x.
+    noise : float or None
+        The standard deviation of the noise, where the method estimates it.
+    history : dict of arrays
+        One entry a step: "residual", "n_passes", "elapsed", and "distance" where `x_true` was given.
+    elapsed : float
+        Seconds.
+    """
+
+    x: NDArray[np.float64]
+    status: Status
+    success: bool
+    message: str
+    method: str
+    n_iter: int
+    n_passes: float
+    residual: float
+    support: NDArray[np.intp]
+    noise: float | None
+    history: dict[str, NDArray[np.float64]] = field(repr=False)
+    elapsed: float

@@ -1,0 +1,1 @@
+"""How a signal is found: one file an algorithm, each opening with its derivation."""
