@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 
 class Status(Enum):
@@ -30,6 +30,10 @@ class Status(Enum):
     MAX_PASSES = "Out of passes over A. Raise `max_passes`, or start from this answer with x0=solution.x."
     MAX_TIME = "Out of time. Raise `max_time`, or start from this answer with x0=solution.x."
     DIVERGED = "Diverged: the iterates grew without bound. Use a smaller step, another start (x0), or method='auto'."
+    EMPTY_SUPPORT = (
+        "Stagnated, from a poor start: no coordinate passed the support test, so the start was the largest one alone. "
+        "Lower `alpha`, start from the full spectrum (support='full') or another x0, or use method='auto'."
+    )
     STOPPED = "Stopped by the callback."
     TRIVIAL = "Every measurement is zero: x = 0 explains them, and nothing was computed."
 
@@ -90,3 +94,30 @@ class Solution:
     noise: float | None
     history: dict[str, NDArray[np.float64]] = field(repr=False)
     elapsed: float
+
+
+def distance(x_hat: ArrayLike, x: ArrayLike) -> float | NDArray[np.float64]:
+    """The relative distance up to sign, `min_± ‖x_hat ∓ x‖/‖x‖`.
+
+    Parameters
+    ----------
+    x_hat, x : arrays of shape (n,) or (b, n)
+
+    Returns
+    -------
+    float, or array of shape (b,)
+        For x = 0 it is 0 where x_hat is zero too, and inf where it is not.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> fq.distance([-3.0, 0.0], [3.0, 4.0])
+    0.8
+    """
+    x_hat, x = np.asarray(x_hat, dtype=np.float64), np.asarray(x, dtype=np.float64)
+    if x_hat.shape != x.shape or x.ndim not in (1, 2):
+        raise ValueError(f"`x_hat` and `x` must both have shape (n,) or (b, n), got {x_hat.shape} and {x.shape}.")
+    scale = np.linalg.norm(x, axis=-1)
+    nearest = np.minimum(np.linalg.norm(x_hat - x, axis=-1), np.linalg.norm(x_hat + x, axis=-1))
+    result = np.where(nearest == 0, 0.0, np.divide(nearest, scale, out=np.full_like(scale, np.inf), where=scale > 0))
+    return float(result) if x.ndim == 1 else result

@@ -1,1 +1,6 @@
 """What is known of the signal."""
+
+from fastquad.priors.base import Prior
+from fastquad.priors.sparse import Sparse
+
+__all__ = ["Prior", "Sparse"]

@@ -1,1 +1,44 @@
-"""How a signal is found: one file an algorithm, each opening with its derivation."""
+"""How a signal is found: one file an algorithm, each opening with its derivation.
+
+A method is imported when it is first asked for, so that a solve loads only what it uses.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+
+from fastquad.solvers.base import Solver
+
+#: The name of each method, and where its class is.
+METHODS = {
+    "auto": "fastquad.solvers.auto:Auto",
+    "pursuit": "fastquad.solvers.pursuit:Pursuit",
+    "amp": "fastquad.solvers.amp:AMP",
+    "lm": "fastquad.solvers.lm:LM",
+    "twf": "fastquad.solvers.twf:TWF",
+    "wf": "fastquad.solvers.twf:WF",
+    "spf": "fastquad.solvers.spf:SPF",
+    "sgn": "fastquad.solvers.sgn:SGN",
+    "latent": "fastquad.solvers.latent:LatentLM",
+    "pgd": "fastquad.solvers.pgd:PGD",
+    "ppower": "fastquad.solvers.ppower:PPower",
+}
+
+#: The public name of each class, and where it is.
+CLASSES = {place.split(":")[1]: place for place in METHODS.values()}
+
+
+def load(place: str) -> type[Solver]:
+    """The class at "module:Class"."""
+    module, name = place.split(":")
+    return getattr(import_module(module), name)
+
+
+def by_name(name: str) -> type[Solver]:
+    """The class of the method with this name."""
+    if name not in METHODS:
+        near = get_close_matches(name.lower(), METHODS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; known methods: {', '.join(METHODS)}."
+        raise ValueError(f"`method` {name!r} is not known{hint}")
+    return load(METHODS[name])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fastquad.measurements.base import Float
+from fastquad.priors.base import Prior
 from fastquad.solvers.driver import Steps
 
 
@@ -20,7 +23,7 @@ class Problem:
     n: int
     y: Float
     dtype: np.dtype
-    prior: Any
+    prior: Prior | None
     x0: Float | None
     norm: float | None
     noise: float | None
@@ -33,12 +36,46 @@ class Problem:
         return self.norm if self.norm is not None else float(np.mean(self.y**2)) ** 0.25
 
 
+class _Signature:
+    """The signature of a solver is that of its options; without this, `__new__` would hide it."""
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        signature = inspect.signature(owner.__init__)  # type: ignore[misc]
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
 class Solver(ABC):
     """A method: a frozen dataclass of its options. State lives in the generator that `steps` returns."""
 
     #: The name under which `solve(method=...)` knows it.
     name: ClassVar[str]
+    #: The kinds of prior it works with; no prior at all counts as "sparse".
+    priors: ClassVar[tuple[str, ...]] = ("sparse",)
+    #: Whether it uses a support that the prior knows.
+    uses_support: ClassVar[bool] = False
+    #: Where `solve` is given no `max_iter`.
+    max_iter: ClassVar[int | None] = None
+
+    __signature__ = _Signature()
+
+    def __new__(cls, *args: Any, **options: Any) -> Solver:
+        """Refuse an option that does not exist, with the nearest one that does."""
+        known = [field.name for field in fields(cls)] if options or args else []  # type: ignore[arg-type]
+        if args:
+            raise TypeError(f"{cls.__name__} takes its options by name ({', '.join(known)}), got {args[0]!r}.")
+        for option in options:
+            if option not in known:
+                raise TypeError(f"{cls.__name__} has no option `{option}`{suggest(option, known)}")
+        return super().__new__(cls)
 
     @abstractmethod
     def steps(self, problem: Problem) -> Steps:
         """The method as a generator: see `fastquad.solvers.driver`."""
+
+
+def suggest(name: str, known: list[str]) -> str:
+    """The end of an error sentence: the nearest known name, or all of them."""
+    near = get_close_matches(name, known, n=1)
+    if near:
+        return f"; did you mean `{near[0]}`?"
+    return f"; it has {', '.join(f'`{other}`' for other in known)}." if known else "; it has none."

@@ -10,10 +10,15 @@ each step.
 The driver answers. It counts what is read, keeps the best answer, and stops the generator when a budget is
 spent or the callback says so. For b signals it runs b generators side by side and answers their requests of
 one kind with a single pass, so every solver shares its passes over a batch without knowing of it.
+
+An iterate is kept as it was reported: a solver makes a new array for each, and never writes to one that it has
+handed over.
 """
 
 from __future__ import annotations
 
+import math
+import sys
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -23,65 +28,42 @@ import numpy as np
 
 from fastquad.measurements.base import Float, Measurements
 from fastquad.solution import Solution, Status
+from fastquad.solvers.requests import (
+    SHARED,
+    Block,
+    Compress,
+    Diagonals,
+    Products,
+    Request,
+    Rows,
+    SidedProducts,
+    Sweep,
+    WeightedSum,
+)
+
+__all__ = [
+    "EXACT_RESIDUAL",
+    "Block",
+    "Compress",
+    "Diagonals",
+    "Limits",
+    "Outcome",
+    "Products",
+    "Request",
+    "Rows",
+    "Run",
+    "SidedProducts",
+    "State",
+    "Step",
+    "Steps",
+    "Sweep",
+    "WeightedSum",
+    "drive",
+    "finish",
+]
 
 #: Relative residual below which an answer is exact, if it has fewer free coordinates than measurements.
 EXACT_RESIDUAL = 1e-9
-
-
-# -- what a solver may ask for ------------------------------------------------------------------------------
-
-
-class Products(NamedTuple):
-    """Answered with `W[i] = Ã_i x`, (m, n)."""
-
-    x: Float
-
-
-class SidedProducts(NamedTuple):
-    """Answered with `A_i x`, or `A_i^T x`, of A as given, (m, n)."""
-
-    x: Float
-    transpose: bool
-
-
-class WeightedSum(NamedTuple):
-    """Answered with `Σ_i w_i Ã_i`, (n, n)."""
-
-    w: Float
-
-
-class Diagonals(NamedTuple):
-    """Answered with `diag(A_i)`, (m, n); read once a solve."""
-
-
-class Rows(NamedTuple):
-    """Answered with `Ã_i[S, :]`, (m, s, n)."""
-
-    support: Any
-
-
-class Block(NamedTuple):
-    """Answered with `Ã_i[S, T]`, (m, s, t); T = S where cols is None."""
-
-    rows: Any
-    cols: Any = None
-
-
-class Compress(NamedTuple):
-    """Answered with `U^T Ã_i U`, (m, p, p)."""
-
-    U: Float
-
-
-class Sweep(NamedTuple):
-    """Answered with `r = c − A(zz^T + diag v)` and `S = Σ_i r_i Ã_i`."""
-
-    z: Float
-    v: Float
-    c: Float
-
-
-Request = Products | SidedProducts | WeightedSum | Diagonals | Rows | Block | Compress | Sweep
 
 
 # -- what a solver reports ----------------------------------------------------------------------------------
@@ -127,19 +109,32 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop, apart from the method's own test."""
+    """When to stop, apart from the method's own test; and how much to say on the way."""
 
     max_iter: int | None = None
     max_passes: float | None = None
     max_time: float | None = None
     callback: Callable[[State], object] | None = None
+    verbose: int = 0
 
 
 class Run:
     """One signal's generator, what it asks for now, and what it has reported."""
 
-    def __init__(self, steps: Steps, m: int, method: str, limits: Limits, x_true: Float | None, start: float) -> None:
-        self.steps, self.m, self.method, self.limits, self.x_true, self.start = steps, m, method, limits, x_true, start
+    def __init__(
+        self,
+        steps: Steps,
+        m: int,
+        method: str,
+        limits: Limits,
+        *,
+        x_true: Float | None = None,
+        accuracy: float = 0.0,
+        label: str = "",
+    ) -> None:
+        self.steps, self.m, self.method, self.limits, self.x_true = steps, m, method, limits, x_true
+        self.accuracy, self.label = accuracy, label
+        self.start = time.perf_counter()
         self.n_iter = 0
         self.n_passes = 0.0
         self.best: Step | None = None
@@ -169,6 +164,18 @@ class Run:
         assert step is not None, "a solver must report a step before it asks for more than it was given"
         self._conclude(Outcome(step.x, step.residual, status=status))
 
+    def overspent(self, cost: float) -> Status | None:
+        """The budget that an answer of this cost would exceed."""
+        limits = self.limits
+        # Without a step there is no answer yet: the first one is always paid for.
+        if self.best is None:
+            return None
+        if limits.max_passes is not None and self.n_passes + cost > limits.max_passes * (1 + 1e-9):
+            return Status.MAX_PASSES
+        if limits.max_time is not None and time.perf_counter() - self.start >= limits.max_time:
+            return Status.MAX_TIME
+        return None
+
     def _record(self, step: Step) -> Status | None:
         elapsed = time.perf_counter() - self.start
         self.n_iter += 1
@@ -178,10 +185,14 @@ class Run:
         if self.x_true is None:
             self.log.append((step.residual, self.n_passes, elapsed))
         else:
-            self.log.append((step.residual, self.n_passes, elapsed, distance(step.x, self.x_true)))
+            self.log.append((step.residual, self.n_passes, elapsed, _distance(step.x, self.x_true)))
         limits = self.limits
+        if limits.verbose and (limits.verbose > 1 or _is_round(self.n_iter)):
+            self._say(f"step {self.n_iter}: residual {step.residual:.3e}, {self.n_passes:.4g} passes, {elapsed:.2f} s")
         if limits.callback is not None and limits.callback(State(step.x, self.n_iter, self.n_passes, step.residual)):
             return Status.STOPPED
+        if not math.isfinite(step.residual):
+            return Status.DIVERGED
         if limits.max_iter is not None and self.n_iter >= limits.max_iter:
             return Status.MAX_ITER
         if limits.max_time is not None and elapsed >= limits.max_time:
@@ -191,12 +202,7 @@ class Run:
     def _conclude(self, outcome: Outcome) -> None:
         x = np.array(outcome.x, dtype=np.float64)
         support = np.flatnonzero(x)
-        free = support.size if outcome.free is None else outcome.free
-        status = outcome.status
-        if outcome.residual < EXACT_RESIDUAL and status in (None, Status.MAX_ITER, Status.MAX_PASSES, Status.MAX_TIME):
-            status = Status.EXACT if free < self.m else Status.UNDETERMINED
-        elif status is None:
-            status = Status.CONVERGED if outcome.converged else Status.STAGNATED
+        status = self._verdict(outcome, support.size)
         message = status.sentence if not outcome.note else f"{status.sentence} {outcome.note}"
         names = ("residual", "n_passes", "elapsed", "distance")[: 3 if self.x_true is None else 4]
         log = np.array(self.log, dtype=np.float64).reshape(len(self.log), len(names))
@@ -204,9 +210,31 @@ class Run:
         self.solution = Solution(
             x=x, status=status, success=status.success, message=message, method=outcome.method or self.method,
             n_iter=self.n_iter, n_passes=self.n_passes, residual=float(outcome.residual), support=support,
-            noise=outcome.noise, history=dict(zip(names, log.T, strict=True)),
+            noise=outcome.noise, history=dict(zip(names, log.T.copy(), strict=True)),
             elapsed=time.perf_counter() - self.start,
         )  # fmt: skip
+        if self.limits.verbose:
+            self._say(
+                f"{self.solution.method}: {status.name.lower()} after {self.n_iter} steps, {self.n_passes:.4g} passes, "
+                f"{self.solution.elapsed:.2f} s; residual {self.solution.residual:.3e}, {support.size} nonzeros"
+            )
+
+    def _verdict(self, outcome: Outcome, nonzeros: int) -> Status:
+        """The status of an outcome: see `Outcome`, and `fastquad.solve` for the rule in words."""
+        status, residual = outcome.status, outcome.residual
+        if status not in (None, Status.MAX_ITER, Status.MAX_PASSES, Status.MAX_TIME):
+            return status
+        determined = (nonzeros if outcome.free is None else outcome.free) < self.m
+        if residual < EXACT_RESIDUAL:
+            return Status.EXACT if determined else Status.UNDETERMINED
+        if status is not None:
+            return status
+        if outcome.converged or residual <= self.accuracy:
+            return Status.CONVERGED if determined else Status.UNDETERMINED
+        return Status.STAGNATED
+
+    def _say(self, line: str) -> None:
+        print(f"fastquad{self.label}: {line}", file=sys.stderr)
 
 
 def drive(measurements: Measurements, runs: list[Run], n_threads: int | None = None) -> list[Solution]:
@@ -215,14 +243,32 @@ def drive(measurements: Measurements, runs: list[Run], n_threads: int | None = N
     for run in runs:
         run.send(None)
     while live := [run for run in runs if run.solution is None]:
+        if len(live) == 1:
+            while live[0].solution is None:
+                answerer.serve(live[0])
+            break
         kinds: dict[type, list[Run]] = {}
         for run in live:
             kinds.setdefault(type(run.request), []).append(run)
         # Take the kind that most runs wait for; the others wait until more of them can share a pass.
-        group = max(kinds.values(), key=len)
-        for run, answer in answerer.answer(group):
-            run.send(answer)
-    return [run.solution for run in runs]
+        kind, group = max(kinds.items(), key=lambda item: len(item[1]))
+        if kind in SHARED and len(group) > 1:
+            answerer.serve_together(kind, group)
+        else:
+            for run in group:
+                answerer.serve(run)
+    return [run.solution for run in runs if run.solution is not None]
+
+
+def finish(measurements: Measurements, routine: Generator[Request, Any, Any], n_threads: int | None = None) -> Any:
+    """Run a routine that only asks, and reports no steps, to its end; what it returns."""
+    answerer = _Answerer(measurements, n_threads)
+    answer = None
+    while True:
+        try:
+            answer = answerer.answer(routine.send(answer))
+        except StopIteration as end:
+            return end.value
 
 
 class _Answerer:
@@ -232,96 +278,81 @@ class _Answerer:
         self.A, self.n_threads = A, n_threads
         self._diagonals: Float | None = None
 
-    def answer(self, group: list[Run]) -> list[tuple[Run, Any]]:
-        """Answers for a group of runs with requests of one kind; a run that cannot pay any more is stopped."""
-        cost = self._cost(group)
-        paying = [run for run in group if not self._exhausted(run, cost)]
+    def serve(self, run: Run) -> None:
+        """Answer one run, or stop it where it cannot pay any more."""
+        request = run.request
+        cost = 0.0 if self._diagonals is not None and type(request) is Diagonals else request.cost(self.A)
+        status = run.overspent(cost)
+        if status is not None:
+            run.stop(status)
+            return
+        run.n_passes += cost
+        run.send(self.answer(request))
+
+    def serve_together(self, kind: Any, group: list[Run]) -> None:
+        """Answer runs whose requests are of one kind with one pass, for which each is charged."""
+        cost = kind.shared_cost(self.A, [run.request for run in group])
+        paying = []
+        for run in group:
+            status = run.overspent(cost)
+            if status is None:
+                paying.append(run)
+            else:
+                run.stop(status)
         if not paying:
-            return []
-        for run in paying:
-            run.n_passes += cost
+            return
         requests = [run.request for run in paying]
-        return list(zip(paying, self._fulfil(requests), strict=True))
+        answers = kind.answer_all(self.A, requests, self.n_threads)
+        for run, request, answer in zip(paying, requests, answers, strict=True):
+            self._check(request, answer)
+            run.n_passes += cost
+            run.send(answer)
 
-    def _exhausted(self, run: Run, cost: float) -> bool:
-        limit = run.limits.max_passes
-        # Without a step there is no answer yet: the first one is always paid for.
-        if limit is None or run.best is None or run.n_passes + cost <= limit * (1 + 1e-9):
-            return False
-        run.stop(Status.MAX_PASSES)
-        return True
+    def answer(self, request: Any) -> Any:
+        """The answer to one request; an error where A is not finite."""
+        if type(request) is Diagonals:
+            if self._diagonals is None:
+                self._diagonals = request.answer(self.A, self.n_threads)
+                self._check(request, self._diagonals)
+            return self._diagonals
+        answer = request.answer(self.A, self.n_threads)
+        self._check(request, answer)
+        return answer
 
-    def _cost(self, group: list[Run]) -> float:
-        """The passes over A that answering this group takes."""
-        A, first = self.A, group[0].request
-        match first:
-            case Products() | SidedProducts():
-                nonzero = np.zeros(A.n, dtype=bool)
-                for run in group:
-                    nonzero |= run.request.x != 0
-                s = int(np.count_nonzero(nonzero))
-                return A.share_of_rows(s) if A.reads_rows(s) else 1.0
-            case Diagonals():
-                return 0.0 if self._diagonals is not None else 2 / (A.n + 1)
-            case Rows():
-                return A.share_of_rows(len(first.support))
-            case Block():
-                return _pairs(first.rows, first.cols) / (A.n * (A.n + 1) / 2)
-            case Sweep():
-                return float(A.sweep_passes())
-            case _:
-                return 1.0
-
-    def _fulfil(self, requests: list[Any]) -> list[Any]:
-        A, n_threads, first = self.A, self.n_threads, requests[0]
-        match first:
-            case Diagonals():
-                if self._diagonals is None:
-                    self._diagonals = A.diagonals(n_threads=n_threads)
-                    self._diagonals.flags.writeable = False
-                return [self._diagonals] * len(requests)
-            case Products() if len(requests) > 1:
-                W = A.products(np.stack([q.x for q in requests], axis=1), n_threads=n_threads)
-                return [np.ascontiguousarray(W[:, :, s]) for s in range(len(requests))]
-            case WeightedSum() if len(requests) > 1:
-                return list(A.weighted_sum(np.stack([q.w for q in requests], axis=1), n_threads=n_threads))
-            case Sweep() if len(requests) > 1:
-                z, v, c = (np.stack([q[part] for q in requests], axis=1) for part in range(3))
-                r, S = A.sweep(z, v, c, n_threads=n_threads)
-                return [(np.ascontiguousarray(r[:, s]), S[s]) for s in range(len(requests))]
-        return [self._fulfil_one(q) for q in requests]
-
-    def _fulfil_one(self, q: Any) -> Any:
-        A, n_threads = self.A, self.n_threads
-        match q:
-            case Products(x):
-                return A.products(x, n_threads=n_threads)
-            case SidedProducts(x, transpose):
-                return A.sided_products(x, transpose=transpose, n_threads=n_threads)
-            case WeightedSum(w):
-                return A.weighted_sum(w, n_threads=n_threads)
-            case Rows(support):
-                return A.rows(support, n_threads=n_threads)
-            case Block(rows, cols):
-                return A.block(rows, cols, n_threads=n_threads)
-            case Compress(U):
-                return A.compress(U, n_threads=n_threads)
-            case Sweep(z, v, c):
-                return A.sweep(z, v, c, n_threads=n_threads)
-        raise TypeError(f"a solver asked for {q!r}")
+    def _check(self, request: Any, answer: Any) -> None:
+        """Raise where A holds NaN or inf: then the answer does too. Its own overflow is the solver's matter."""
+        array = answer[0] if type(answer) is tuple else answer
+        flat = array.reshape(-1)
+        # A sum of squares is not finite if an entry is not: one read at the speed of memory, and no temporary.
+        if math.isfinite(np.vdot(flat, flat)) or np.isfinite(array).all():
+            return
+        # Asked again at scale one, what overflowed does not any more.
+        array = _at_scale_one(request).answer(self.A, self.n_threads)
+        if not np.isfinite(array[0] if type(array) is tuple else array).all():
+            raise ValueError("`A` must be finite, got NaN or inf.")
 
 
-def _pairs(rows: Any, cols: Any) -> int:
-    """How many distinct unordered pairs (j, k) the block rows × cols has."""
-    S = set(map(int, rows))
-    if cols is None:
-        return len(S) * (len(S) + 1) // 2
-    T = set(map(int, cols))
-    both = len(S & T)
-    # A pair within the intersection is met from both sides.
-    return len(S) * len(T) - both * (both - 1) // 2
+def _at_scale_one(request: Any) -> Any:
+    """The request with each of its float vectors divided by its largest entry."""
+    parts = []
+    for part in request:
+        if isinstance(part, np.ndarray) and part.dtype.kind == "f" and part.any():
+            part = part / np.abs(part).max()
+        parts.append(part)
+    return type(request)(*parts)
 
 
-def distance(x_hat: Float, x: Float) -> float:
-    """The relative distance `min_± ‖x_hat ∓ x‖/‖x‖`."""
-    return float(min(np.linalg.norm(x_hat - x), np.linalg.norm(x_hat + x)) / np.linalg.norm(x))
+def _is_round(n: int) -> bool:
+    """Whether n is 1, 2 or 5 times a power of ten: a log of a long run stays short."""
+    while n % 10 == 0:
+        n //= 10
+    return n in (1, 2, 5)
+
+
+def _distance(x_hat: Float, x: Float) -> float:
+    """`min_± ‖x_hat ∓ x‖/‖x‖`."""
+    scale = np.linalg.norm(x)
+    nearest = min(np.linalg.norm(x_hat - x), np.linalg.norm(x_hat + x))
+    if scale == 0:
+        return 0.0 if nearest == 0 else math.inf
+    return float(nearest / scale)

@@ -1,0 +1,101 @@
+"""Few coordinates of the signal are nonzero; and the operators that make an iterate sparse.
+
+A shrinkage operator T_τ sets to zero what is at most τ in absolute value and moves the rest by at most τ:
+
+    T_τ(a) = 0 where |a| <= τ,      |T_τ(a) − a| <= τ where |a| > τ.
+
+Soft thresholding moves everything by τ towards zero, hard thresholding leaves what is larger as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastquad.measurements.base import Float
+from fastquad.priors.base import Prior
+
+Shrinkage = Callable[[Float, float], Float]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sparse(Prior):
+    """Few coordinates of the signal are nonzero.
+
+    Nothing needs to be known of them: most methods learn how many there are.
+
+    Parameters
+    ----------
+    k : int, optional
+        How many are nonzero, for the methods that have to be told (SPF, SGN); the others do not use it.
+    support : list of int, optional
+        Where they are: the signal is zero elsewhere. Methods that cannot use it refuse it.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=80, n=30, k=3, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y, prior=fq.Sparse(k=3), method="spf")
+    >>> fq.distance(solution.x, problem.x) < 1e-6
+    True
+    """
+
+    kind: ClassVar[str] = "sparse"
+
+    k: int | None = None
+    support: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        if self.k is not None and (isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1):
+            raise ValueError(f"`k` must be a positive integer, got {self.k!r}.")
+        if self.support is not None:
+            object.__setattr__(self, "support", _as_support(self.support))
+
+    def check(self, n: int) -> None:
+        """Raise ValueError where k or the support do not fit signals of length n."""
+        if self.k is not None and self.k > n:
+            raise ValueError(f"`k` must be at most n = {n}, got {self.k}.")
+        if self.support is not None and np.max(self.support) >= n:
+            raise ValueError(f"`support` must lie between 0 and {n - 1}, got {np.max(self.support)}.")
+
+
+def _as_support(support: ArrayLike) -> NDArray[np.intp]:
+    """Distinct indices in ascending order."""
+    indices = np.asarray(support)
+    if indices.ndim != 1 or not indices.size or not np.issubdtype(indices.dtype, np.integer):
+        raise ValueError(
+            f"`support` must be a non-empty list of integers, got {indices.dtype} of shape {indices.shape}."
+        )
+    if indices.min() < 0:
+        raise ValueError(f"`support` must not be negative, got {indices.min()}.")
+    return np.unique(indices).astype(np.intp)
+
+
+def soft(a: Float, tau: float) -> Float:
+    """`sign(a) max(|a| − τ, 0)`."""
+    # Clipping to [−τ, τ] is what soft thresholding takes away: one operation instead of three.
+    return a - np.minimum(np.maximum(a, -tau), tau)
+
+
+def hard(a: Float, tau: float) -> Float:
+    """`a` where |a| > τ, 0 elsewhere."""
+    return np.where(np.abs(a) > tau, a, 0.0)
+
+
+SHRINKAGES: dict[str, Shrinkage] = {"soft": soft, "hard": hard}
+
+
+def shrinkage(threshold: str | Shrinkage) -> Shrinkage:
+    """The operator with this name, or the user's own function of (a, τ)."""
+    if callable(threshold):
+        return threshold
+    if threshold not in SHRINKAGES:
+        near = get_close_matches(str(threshold), SHRINKAGES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(f"`threshold` must be 'soft', 'hard' or a function of (a, tau), got {threshold!r}{hint}")
+    return SHRINKAGES[threshold]

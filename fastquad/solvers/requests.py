@@ -1,0 +1,164 @@
+"""What a solver may ask for: the contractions of A, each with its cost and how it is answered.
+
+The cost of an answer is the share of A's distinct entries that it reads, in passes over A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastquad.measurements.base import Float, Measurements
+
+
+class Products(NamedTuple):
+    """Answered with `W[i] = Ã_i x`, (m, n)."""
+
+    x: Float
+
+    def cost(self, A: Measurements) -> float:
+        return _cost_of_products(A, int(np.count_nonzero(self.x)))
+
+    def answer(self, A: Measurements, n_threads: int | None) -> Float:
+        return A.products(self.x, n_threads=n_threads)
+
+    @staticmethod
+    def shared_cost(A: Measurements, requests: Sequence[Products]) -> float:
+        nonzero = np.zeros(A.n, dtype=bool)
+        for request in requests:
+            nonzero |= request.x != 0
+        return _cost_of_products(A, int(np.count_nonzero(nonzero)))
+
+    @staticmethod
+    def answer_all(A: Measurements, requests: Sequence[Products], n_threads: int | None) -> list[Float]:
+        W = A.products(np.stack([q.x for q in requests], axis=1), n_threads=n_threads)
+        return [np.ascontiguousarray(W[:, :, s]) for s in range(len(requests))]
+
+
+class SidedProducts(NamedTuple):
+    """Answered with `A_i x`, or `A_i^T x`, of A as given, (m, n)."""
+
+    x: Float
+    transpose: bool = False
+
+    def cost(self, A: Measurements) -> float:
+        return _cost_of_products(A, int(np.count_nonzero(self.x)))
+
+    def answer(self, A: Measurements, n_threads: int | None) -> Float:
+        return A.sided_products(self.x, transpose=self.transpose, n_threads=n_threads)
+
+
+class WeightedSum(NamedTuple):
+    """Answered with `Σ_i w_i Ã_i`, (n, n)."""
+
+    w: Float
+
+    def cost(self, A: Measurements) -> float:
+        return 1.0
+
+    def answer(self, A: Measurements, n_threads: int | None) -> Float:
+        return A.weighted_sum(self.w, n_threads=n_threads)
+
+    @staticmethod
+    def shared_cost(A: Measurements, requests: Sequence[WeightedSum]) -> float:
+        return 1.0
+
+    @staticmethod
+    def answer_all(A: Measurements, requests: Sequence[WeightedSum], n_threads: int | None) -> list[Float]:
+        return list(A.weighted_sum(np.stack([q.w for q in requests], axis=1), n_threads=n_threads))
+
+
+class Diagonals(NamedTuple):
+    """Answered with `diag(A_i)`, (m, n), read-only; A is read for it once a solve."""
+
+    def cost(self, A: Measurements) -> float:
+        return 2 / (A.n + 1)
+
+    def answer(self, A: Measurements, n_threads: int | None) -> Float:
+        diagonals = A.diagonals(n_threads=n_threads)
+        diagonals.flags.writeable = False
+        return diagonals
+
+
+class Rows(NamedTuple):
+    """Answered with `Ã_i[S, :]`, (m, s, n), in the dtype of A."""
+
+    support: Any
+
+    def cost(self, A: Measurements) -> float:
+        return A.share_of_rows(len(self.support))
+
+    def answer(self, A: Measurements, n_threads: int | None) -> Float:
+        return A.rows(self.support, n_threads=n_threads)
+
+
+class Block(NamedTuple):
+    """Answered with `Ã_i[S, T]`, (m, s, t); T = S where cols is None."""
+
+    rows: Any
+    cols: Any = None
+
+    def cost(self, A: Measurements) -> float:
+        return _pairs(self.rows, self.cols) / (A.n * (A.n + 1) / 2)
+
+    def answer(self, A: Measurements, n_threads: int | None) -> Float:
+        return A.block(self.rows, self.cols, n_threads=n_threads)
+
+
+class Compress(NamedTuple):
+    """Answered with `U^T Ã_i U`, (m, p, p)."""
+
+    U: Float
+
+    def cost(self, A: Measurements) -> float:
+        return 1.0
+
+    def answer(self, A: Measurements, n_threads: int | None) -> Float:
+        return A.compress(self.U, n_threads=n_threads)
+
+
+class Sweep(NamedTuple):
+    """Answered with `r = c − A(zz^T + diag v)` and `S = Σ_i r_i Ã_i`."""
+
+    z: Float
+    v: Float
+    c: Float
+
+    def cost(self, A: Measurements) -> float:
+        return float(A.sweep_passes())
+
+    def answer(self, A: Measurements, n_threads: int | None) -> tuple[Float, Float]:
+        return A.sweep(self.z, self.v, self.c, n_threads=n_threads)
+
+    @staticmethod
+    def shared_cost(A: Measurements, requests: Sequence[Sweep]) -> float:
+        return float(A.sweep_passes())
+
+    @staticmethod
+    def answer_all(A: Measurements, requests: Sequence[Sweep], n_threads: int | None) -> list[tuple[Float, Float]]:
+        z, v, c = (np.stack([q[part] for q in requests], axis=1) for part in range(3))
+        r, S = A.sweep(z, v, c, n_threads=n_threads)
+        return [(np.ascontiguousarray(r[:, s]), S[s]) for s in range(len(requests))]
+
+
+Request = Products | SidedProducts | WeightedSum | Diagonals | Rows | Block | Compress | Sweep
+
+#: Requests of these kinds from several signals are answered with one pass.
+SHARED = (Products, WeightedSum, Sweep)
+
+
+def _cost_of_products(A: Measurements, nnz: int) -> float:
+    return A.share_of_rows(nnz) if A.reads_rows(nnz) else 1.0
+
+
+def _pairs(rows: Any, cols: Any) -> int:
+    """How many distinct unordered pairs (j, k) the block rows × cols has."""
+    S = set(map(int, rows))
+    if cols is None:
+        return len(S) * (len(S) + 1) // 2
+    T = set(map(int, cols))
+    both = len(S & T)
+    # A pair within the intersection is met from both sides.
+    return len(S) * len(T) - both * (both - 1) // 2

@@ -1,0 +1,90 @@
+"""The spectral start (algorithm 1 of the paper).
+
+With `S_in = Σ_i y_i Ã_i / m` and independent standard normal A, `E S_in = xx^T`: its leading eigenvector points
+at x, and `φ = (mean y²)^(1/4)` is near ‖x‖. For a sparse x the diagonal of S_in alone tells where x is large,
+
+    I_l = Σ_i y_i (A_i)_ll / m,    E I_l = x_l²,    S_0 = { l : I_l > α φ² sqrt(log n / m) },
+
+and the eigenvector of the block S_0 × S_0 is far less noisy than that of the whole. Only the diagonals and that
+block of A are read. Where nothing passes the test, S_0 is the largest I_l alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import eigsh
+
+from fastquad.measurements.base import Float
+from fastquad.solvers.driver import Block, Diagonals, Request, WeightedSum
+
+Support = Literal["estimated", "full"] | NDArray[np.intp]
+
+# A dense eigensolver is as quick up to this size, and needs no start.
+_DENSE = 200
+# The block of A is read in pieces of at most so many bytes.
+_PIECE_BYTES = 64 << 20
+
+
+def spectral_start(
+    y: Float, n: int, phi: float, alpha: float, support: Support
+) -> Generator[Request, Any, tuple[Float, bool]]:
+    """`φ v_1`, (n,), and whether the estimated support was empty; to be used with `yield from`."""
+    empty = False
+    if isinstance(support, str) and support == "full":
+        indices = np.arange(n)
+    elif isinstance(support, str):
+        indices, empty = yield from estimated_support(y, n, phi, alpha)
+    else:
+        indices = support
+    S = yield from sub_block(y, n, indices)
+    x = np.zeros(n)
+    x[indices] = phi * leading_eigenvector(S)
+    return x, empty
+
+
+def estimated_support(
+    y: Float, n: int, phi: float, alpha: float, within: NDArray[np.intp] | None = None
+) -> Generator[Request, Any, tuple[NDArray[np.intp], bool]]:
+    """The indices that pass the support test, and whether there were none, so that the largest was taken."""
+    m = len(y)
+    scores = y @ (yield Diagonals()) / m
+    if within is not None:
+        outside = np.ones(n, dtype=bool)
+        outside[within] = False
+        scores[outside] = -np.inf
+    passed = np.flatnonzero(scores > alpha * phi**2 * np.sqrt(np.log(n) / m))
+    if passed.size:
+        return passed, False
+    return np.array([np.argmax(scores)]), True
+
+
+def sub_block(y: Float, n: int, support: NDArray[np.intp]) -> Generator[Request, Any, Float]:
+    """`S_in[S, S]`, symmetric; the pairs outside S × S are not read."""
+    m, s = len(y), len(support)
+    if s == n:
+        return (yield WeightedSum(y)) / m
+    S = np.zeros((s, s))
+    step = max(1, _PIECE_BYTES // (8 * m * s))
+    for start in range(0, s, step):
+        stop = min(s, start + step)
+        # The columns before `start` are known by symmetry.
+        piece = yield Block(support[start:stop], support[start:])
+        S[start:stop, start:] = np.tensordot(y, piece, axes=1)
+        S[start:, start:stop] = S[start:stop, start:].T
+    return S / m
+
+
+def leading_eigenvector(S: Float) -> Float:
+    """The unit eigenvector of the algebraically largest eigenvalue; its largest entry is positive."""
+    if len(S) <= _DENSE:
+        v = np.linalg.eigh(S)[1][:, -1]
+    else:
+        # A fixed start: the same bits every time, and almost surely not orthogonal to the answer.
+        v0 = np.random.default_rng(0).standard_normal(len(S))
+        v = eigsh(S, k=1, which="LA", v0=v0)[1][:, 0]
+    # An eigenvector has no sign: fix one, so that the answer does not depend on the eigensolver's.
+    return v * np.copysign(1.0, v[np.argmax(np.abs(v))])
