@@ -5,7 +5,7 @@ The cost of an answer is the share of A's distinct entries that it reads, in pas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +33,13 @@ class Products(NamedTuple):
 
     @staticmethod
     def answer_all(A: Measurements, requests: Sequence[Products], n_threads: int | None) -> list[Float]:
-        W = A.products(np.stack([q.x for q in requests], axis=1), n_threads=n_threads)
-        return [np.ascontiguousarray(W[:, :, s]) for s in range(len(requests))]
+        # Signals that start from one and the same vector share its products as well.
+        distinct = {id(q.x): q.x for q in requests}
+        if len(distinct) == 1:
+            return [A.products(requests[0].x, n_threads=n_threads)] * len(requests)
+        W = A.products(np.stack(list(distinct.values()), axis=1), n_threads=n_threads)
+        answers = {key: np.ascontiguousarray(W[:, :, s]) for s, key in enumerate(distinct)}
+        return [answers[id(q.x)] for q in requests]
 
 
 class SidedProducts(NamedTuple):
@@ -118,6 +123,16 @@ class Compress(NamedTuple):
     def answer(self, A: Measurements, n_threads: int | None) -> Float:
         return A.compress(self.U, n_threads=n_threads)
 
+    @staticmethod
+    def shared_cost(A: Measurements, requests: Sequence[Compress]) -> float:
+        return 1.0
+
+    @staticmethod
+    def answer_all(A: Measurements, requests: Sequence[Compress], n_threads: int | None) -> list[Float]:
+        # One and the same U is one answer, which its askers share: they must not write to it.
+        answers = {key: A.compress(U, n_threads=n_threads) for key, U in {id(q.U): q.U for q in requests}.items()}
+        return [answers[id(q.U)] for q in requests]
+
 
 class Sweep(NamedTuple):
     """Answered with `r = c − A(zz^T + diag v)` and `S = Σ_i r_i Ã_i`."""
@@ -143,10 +158,42 @@ class Sweep(NamedTuple):
         return [(np.ascontiguousarray(r[:, s]), S[s]) for s in range(len(requests))]
 
 
-Request = Products | SidedProducts | WeightedSum | Diagonals | Rows | Block | Compress | Sweep
+class Together(NamedTuple):
+    """Answered with this run's entry of `function([argument, ...])`, called once for all runs that wait with it.
+
+    For work that does not read A and is cheaper for many signals at once: `function` takes the list of their arguments
+    and returns the list of their answers.
+    """
+
+    function: Callable[[list[Any]], list[Any]]
+    argument: Any
+
+    def cost(self, A: Measurements) -> float:
+        return 0.0
+
+    def answer(self, A: Measurements, n_threads: int | None) -> Any:
+        return self.function([self.argument])[0]
+
+    @staticmethod
+    def shared_cost(A: Measurements, requests: Sequence[Together]) -> float:
+        return 0.0
+
+    @staticmethod
+    def answer_all(A: Measurements, requests: Sequence[Together], n_threads: int | None) -> list[Any]:
+        waiting: dict[Callable, list[int]] = {}
+        for position, request in enumerate(requests):
+            waiting.setdefault(request.function, []).append(position)
+        answers: list[Any] = [None] * len(requests)
+        for function, positions in waiting.items():
+            for position, answer in zip(positions, function([requests[p].argument for p in positions]), strict=True):
+                answers[position] = answer
+        return answers
+
+
+Request = Products | SidedProducts | WeightedSum | Diagonals | Rows | Block | Compress | Sweep | Together
 
 #: Requests of these kinds from several signals are answered with one pass.
-SHARED = (Products, WeightedSum, Sweep)
+SHARED = (Products, WeightedSum, Compress, Sweep, Together)
 
 
 def _cost_of_products(A: Measurements, nnz: int) -> float:
