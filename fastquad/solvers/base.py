@@ -73,6 +73,29 @@ class Solver(ABC):
         """The method as a generator: see `fastquad.solvers.driver`."""
 
 
+def check_number(value: Any, name: str, *, positive: bool = False) -> None:
+    """Raise where an option is not a finite number, at least (or above) 0."""
+    what = "a positive number" if positive else "a number, at least 0"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"`{name}` must be {what}, got {value!r}.")
+    if not 0 <= value < np.inf or (positive and value == 0):
+        raise ValueError(f"`{name}` must be {what}, got {value!r}.")
+
+
+def check_count(value: Any, name: str) -> None:
+    """Raise where an option is not a positive integer."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"`{name}` must be a positive integer, got {value!r}.")
+    if value < 1:
+        raise ValueError(f"`{name}` must be a positive integer, got {value!r}.")
+
+
+def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
+    """Raise where an option is none of its choices."""
+    if value not in choices:
+        raise ValueError(f"`{name}` must be {' or '.join(map(repr, choices))}, got {value!r}.")
+
+
 def suggest(name: str, known: list[str]) -> str:
     """The end of an error sentence: the nearest known name, or all of them."""
     near = get_close_matches(name, known, n=1)

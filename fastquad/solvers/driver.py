@@ -48,6 +48,7 @@ __all__ = [
     "Compress",
     "Diagonals",
     "Limits",
+    "Note",
     "Outcome",
     "Products",
     "Request",
@@ -78,6 +79,12 @@ class Step(NamedTuple):
     residual: float
 
 
+class Note(NamedTuple):
+    """Something that the user should know, whatever the end: it is added to the message."""
+
+    text: str
+
+
 @dataclass
 class Outcome:
     """How a solver ended by itself.
@@ -97,7 +104,7 @@ class Outcome:
     method: str | None = None
 
 
-Steps = Generator[Request | Step, Any, Outcome]
+Steps = Generator[Request | Step | Note, Any, Outcome]
 
 
 class State(NamedTuple):
@@ -142,6 +149,7 @@ class Run:
         self.best: Step | None = None
         self.last: Step | None = None
         self.log: list[tuple[float, ...]] = []
+        self.notes: list[str] = []
         self.request: Request | None = None
         self.solution: Solution | None = None
 
@@ -149,8 +157,8 @@ class Run:
         """Go on with this answer until the next request, or the end."""
         try:
             item = self.steps.send(answer)
-            while isinstance(item, Step):
-                status = self._record(item)
+            while isinstance(item, (Step, Note)):
+                status = self._record(item) if isinstance(item, Step) else self.notes.append(item.text)
                 if status is not None:
                     self.stop(status)
                     return
@@ -205,7 +213,7 @@ class Run:
         x = np.array(outcome.x, dtype=np.float64)
         support = np.flatnonzero(x)
         status = self._verdict(outcome, support.size)
-        message = status.sentence if not outcome.note else f"{status.sentence} {outcome.note}"
+        message = " ".join(filter(None, [status.sentence, *self.notes, outcome.note]))
         names = ("residual", "n_passes", "elapsed", "distance")[: 3 if self.x_true is None else 4]
         log = np.array(self.log, dtype=np.float64).reshape(len(self.log), len(names))
         self.request = None
@@ -241,7 +249,13 @@ class Run:
 
 def drive(measurements: Measurements, runs: list[Run], n_threads: int | None = None) -> list[Solution]:
     """Run the generators to their ends, answering requests of one kind with one pass over A."""
-    answerer = _Answerer(measurements, n_threads)
+    # What overflows ends as a status, so NumPy need not warn of it.
+    with np.errstate(over="ignore", invalid="ignore"):
+        _drive(_Answerer(measurements, n_threads), runs)
+    return [run.solution for run in runs if run.solution is not None]
+
+
+def _drive(answerer: _Answerer, runs: list[Run]) -> None:
     for run in runs:
         run.send(None)
     while live := [run for run in runs if run.solution is None]:
@@ -259,7 +273,6 @@ def drive(measurements: Measurements, runs: list[Run], n_threads: int | None = N
         else:
             for run in group:
                 answerer.serve(run)
-    return [run.solution for run in runs if run.solution is not None]
 
 
 def finish(measurements: Measurements, routine: Generator[Request, Any, Any], n_threads: int | None = None) -> Any:

@@ -12,7 +12,7 @@ block of A are read. Where nothing passes the test, S_0 is the largest I_l alone
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from scipy.sparse.linalg import eigsh
 from fastquad.measurements.base import Float
 from fastquad.solvers.driver import Block, Diagonals, Request, WeightedSum
 
-Support = Literal["estimated", "full"] | NDArray[np.intp]
+#: Said where the support test left nothing.
+EMPTY_SUPPORT_NOTE = "No coordinate passed the support test: the start was the largest one alone."
 
 # A dense eigensolver is as quick up to this size, and needs no start.
 _DENSE = 200
@@ -30,19 +31,20 @@ _PIECE_BYTES = 64 << 20
 
 
 def spectral_start(
-    y: Float, n: int, phi: float, alpha: float, support: Support
+    y: Float, n: int, phi: float, *, alpha: float | None, within: NDArray[np.intp] | None = None
 ) -> Generator[Request, Any, tuple[Float, bool]]:
-    """`φ v_1`, (n,), and whether the estimated support was empty; to be used with `yield from`."""
+    """`φ v_1`, (n,), and whether the support estimate was empty; to be used with `yield from`.
+
+    The support is estimated where alpha is given, and is a part of `within` where that is given.
+    """
     empty = False
-    if isinstance(support, str) and support == "full":
-        indices = np.arange(n)
-    elif isinstance(support, str):
-        indices, empty = yield from estimated_support(y, n, phi, alpha)
+    if alpha is not None:
+        support, empty = yield from estimated_support(y, n, phi, alpha, within)
     else:
-        indices = support
-    S = yield from sub_block(y, n, indices)
+        support = np.arange(n) if within is None else within
+    S = yield from sub_block(y, n, support)
     x = np.zeros(n)
-    x[indices] = phi * leading_eigenvector(S)
+    x[support] = phi * leading_eigenvector(S)
     return x, empty
 
 
@@ -51,15 +53,13 @@ def estimated_support(
 ) -> Generator[Request, Any, tuple[NDArray[np.intp], bool]]:
     """The indices that pass the support test, and whether there were none, so that the largest was taken."""
     m = len(y)
-    scores = y @ (yield Diagonals()) / m
-    if within is not None:
-        outside = np.ones(n, dtype=bool)
-        outside[within] = False
-        scores[outside] = -np.inf
-    passed = np.flatnonzero(scores > alpha * phi**2 * np.sqrt(np.log(n) / m))
+    diagonals = yield Diagonals()
+    candidates = np.arange(n) if within is None else within
+    scores = (y @ diagonals / m)[candidates]
+    passed = candidates[scores > alpha * phi**2 * np.sqrt(np.log(n) / m)]
     if passed.size:
         return passed, False
-    return np.array([np.argmax(scores)]), True
+    return candidates[[np.argmax(scores)]], True
 
 
 def sub_block(y: Float, n: int, support: NDArray[np.intp]) -> Generator[Request, Any, Float]:

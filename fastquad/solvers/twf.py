@@ -3,17 +3,14 @@
 Gradient descent on `f(z) = Σ_i (z^T A_i z − y_i)² / (4m)` from a spectral start, each step followed by a
 thresholding that keeps the iterate sparse. One pass over A gives all of it, with `W = products(z)`:
 
-    r = W z − y,    ∇f = W^T r / m,    τ = sqrt(β Σ_i r_i²) ‖z‖ / m,    z ← T_{μτ/φ²}(z − (μ/φ²) ∇f).
+    r = W z − y,    ∇f = W^T r / m,    τ = sqrt(β Σ_i r_i²) ‖z‖ / m,    z ← T_{tτ}(z − t ∇f),    t = μ/φ².
 
-τ is √β standard deviations of a gradient entry outside the support, so it falls with the residual and the steps
-converge to x itself. Wirtinger flow is β = 0. With a known support S (the paper's TWF-S), start and gradient are
-restricted to S.
+τ is √β standard deviations of a gradient entry outside the support, and it falls with the residual, so the steps
+lead to x itself and not to a shrunken copy. Wirtinger flow is the same with β = 0. With a known support S (the
+paper's TWF-S), the support estimate, the start and the gradient are restricted to S.
 
-An exact line search replaces μ/φ² by the minimiser of the quartic `f(z − t∇f)`, which takes `products(∇f)`: two
-passes a step. Without thresholding `products` is linear in the step and one pass remains.
-
-Stops, without a look at the truth, where ‖r‖/‖y‖ < tol (converged) or where a step is shorter than
-1e-10 (μ_t/μ_0) ‖z‖ (stagnated).
+An exact line search takes for t the minimiser of the quartic f(z − t∇f), for which it needs `products(∇f)`: two
+passes a step. In Wirtinger flow the next products are then known by linearity, and one pass remains.
 """
 
 from __future__ import annotations
@@ -21,66 +18,213 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, ClassVar
 
-from fastquad.measurements.base import Float
-from fastquad.priors.sparse import Shrinkage, shrinkage
-from fastquad.solution import Status
-from fastquad.solvers.base import Problem, Solver
-from fastquad.solvers.driver import Outcome, Products, Request, Step, Steps
-from fastquad.solvers.spectral import spectral_start
+import numpy as np
+from numpy.typing import NDArray
 
-# A residual this many times the first one is beyond return.
+from fastquad.measurements.base import Float
+from fastquad.priors.sparse import Shrinkage, Sparse, shrinkage
+from fastquad.solution import Status
+from fastquad.solvers import quartic
+from fastquad.solvers.base import Problem, Solver, check_choice, check_number
+from fastquad.solvers.driver import Note, Outcome, Products, Request, Step, Steps
+from fastquad.solvers.spectral import EMPTY_SUPPORT_NOTE, spectral_start
+
+# A residual so many times the first one is beyond return.
 _DIVERGED = 1e6
 _NEGLIGIBLE_STEP = 1e-10
+# Products that are carried on by linearity are read afresh after so many steps: rounding adds up.
+_REFRESH = 50
+_STEP_SIZES = ("damped", "constant", "exact")
+_STARTS = ("estimated", "full")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TWF(Solver):
-    name: ClassVar[str] = "twf"
+class _Flow(Solver):
+    """The options and the loop that TWF and WF share."""
+
     uses_support: ClassVar[bool] = True
     max_iter: ClassVar[int | None] = 4000
 
     alpha: float = 0.5
-    beta: float = 0.5
-    threshold: str | Shrinkage = "soft"
-    step: float | str = "damped"
+    mu: float = 0.1
+    step: str = "damped"
+    start: str = "estimated"
+
+    def __post_init__(self) -> None:
+        check_number(self.alpha, "alpha")
+        check_number(self.mu, "mu", positive=True)
+        check_choice(self.step, "step", _STEP_SIZES)
+        check_choice(self.start, "start", _STARTS)
 
     def steps(self, problem: Problem) -> Steps:
-        y, m, phi = problem.y, problem.m, problem.phi
-        shrink = shrinkage(self.threshold)
-        x, empty = yield from self._start(problem)
+        y, m, phi_square = problem.y, problem.m, problem.phi**2
         y_norm = math.sqrt(y @ y)
-        limit = math.inf
-        for t in range(10**9):
-            W = yield Products(x)
+        outside = _outside(problem)
+        exact = self.step == "exact"
+        x, empty = yield from self._start(problem)
+        W, age = (yield Products(x)), 0
+        for t in count():
             r = W @ x - y
             r_square = float(r @ r)
             residual = math.sqrt(r_square) / y_norm
+            if residual < problem.tol and age:
+                # Not on the word of products that were carried on.
+                W, age = (yield Products(x)), 0
+                continue
             yield Step(x, residual)
             if residual < problem.tol:
                 return Outcome(x, residual, converged=True)
-            if residual > limit:
-                return Outcome(x, residual, status=Status.DIVERGED)
             if t == 0:
                 limit = _DIVERGED * max(1.0, residual)
-            damping = 0.5 ** (t // 1000)
-            scale = 0.1 * damping / phi**2
-            tau = math.sqrt(self.beta * r_square * float(x @ x)) / m
-            new = shrink(x - (scale / m) * (r @ W), scale * tau)
+            elif residual > limit:
+                return Outcome(x, residual, status=Status.DIVERGED)
+            gradient = (r @ W) / m
+            if outside is not None:
+                gradient[outside] = 0.0
+            damping = 0.5 ** (t // 1000) if self.step == "damped" else 1.0
+            size = self.mu * damping / phi_square
+            if exact:
+                V = yield Products(gradient)
+                size = -quartic.along(r, 2 * (W @ gradient), V @ gradient)[0]
+            new = self._step(x, size, gradient, r_square, m)
             move = new - x
-            if float(move @ move) <= (_NEGLIGIBLE_STEP * damping) ** 2 * float(x @ x):
+            if move @ move <= (_NEGLIGIBLE_STEP * damping) ** 2 * (x @ x):
                 return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
             x = new
-        raise AssertionError
+            if exact and self._linear and age < _REFRESH:
+                W, age = W - size * V, age + 1
+            else:
+                W, age = (yield Products(x)), 0
+        raise AssertionError("unreachable")
 
-    def _start(self, problem: Problem) -> Generator[Request, Any, tuple[Float, bool]]:
+    def _start(self, problem: Problem) -> Generator[Request | Note, Any, tuple[Float, bool]]:
+        """The first iterate, and whether the support estimate was empty."""
+        within = _support(problem)
         if problem.x0 is not None:
-            return problem.x0, False
-        return (yield from spectral_start(problem.y, problem.n, problem.phi, self.alpha, "estimated"))
+            x = problem.x0
+            if within is not None:
+                x = np.zeros(problem.n)
+                x[within] = problem.x0[within]
+                if not x.any():
+                    raise ValueError("`x0` must not be zero on the support.")
+            return x, False
+        x, empty = yield from spectral_start(
+            problem.y, problem.n, problem.phi, alpha=self.alpha if self.start == "estimated" else None, within=within
+        )
+        if empty:
+            yield Note(EMPTY_SUPPORT_NOTE)
+        return x, empty
+
+    #: Whether a step is linear in the gradient, so that its products are too.
+    _linear: ClassVar[bool]
+
+    def _step(self, x: Float, size: float, gradient: Float, r_square: float, m: int) -> Float:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
-class WF(TWF):
+class WF(_Flow):
+    """Wirtinger flow: gradient descent from a spectral start, for m comfortably above n.
+
+    Stops where ‖r‖/‖y‖ < `tol` (converged), or where a step is at most 1e-10 (μ_t/μ) ‖x‖ (stagnated); after 4000
+    steps where `solve` is given no `max_iter`. One pass over A a step.
+
+    Parameters
+    ----------
+    alpha : float
+        Of the support test in the start: `I_l > alpha φ² sqrt(log n / m)`.
+    mu : float
+        The step is mu/φ² times the gradient.
+    step : {"damped", "constant", "exact"}
+        Whether mu is halved after every 1000 steps, as in the paper, or kept; or an exact line search, which
+        does not use mu.
+    start : {"estimated", "full"}
+        The spectral start on the estimated support, as in the paper, or on all coordinates: better for a signal
+        that is not very sparse.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=90, n=30, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y, method=fq.WF(start="full", step="exact"))
+    >>> solution.success, bool(fq.distance(solution.x, problem.x) < 1e-6)
+    (True, True)
+    """
+
     name: ClassVar[str] = "wf"
-    beta: float = 0.0
+    _linear: ClassVar[bool] = True
+
+    def _step(self, x: Float, size: float, gradient: Float, r_square: float, m: int) -> Float:
+        return x - size * gradient
+
+
+@dataclass(frozen=True, kw_only=True)
+class TWF(_Flow):
+    """Thresholded Wirtinger flow, the paper's method for a sparse signal; k is not needed.
+
+    With `prior=fq.Sparse(support=S)` it is the paper's TWF-S. Stops where ‖r‖/‖y‖ < `tol` (converged), or where a
+    step is at most 1e-10 (μ_t/μ) ‖x‖ (stagnated); after 4000 steps where `solve` is given no `max_iter`. One pass
+    over A a step, two with an exact line search; where few entries of the iterate are nonzero, only their rows.
+
+    Parameters
+    ----------
+    alpha : float
+        Of the support test in the start: `I_l > alpha φ² sqrt(log n / m)`.
+    beta : float
+        The threshold is sqrt(beta) standard deviations of a gradient entry outside the support. At the paper's
+        0.5 a third of all coordinates passes it; for sparse iterates, and quick steps, use 4.
+    threshold : {"soft", "hard"} or function
+        The shrinkage: a function of (a, tau), of shape (n,) and a number, gives an array of shape (n,).
+    mu : float
+        The step is mu/φ² times the gradient.
+    step : {"damped", "constant", "exact"}
+        Whether mu is halved after every 1000 steps, as in the paper, or kept; or an exact line search, which
+        does not use mu.
+    start : {"estimated", "full"}
+        The spectral start on the estimated support, as in the paper, or on all coordinates: better for a signal
+        that is not very sparse.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=90, n=60, k=4, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y, method=fq.TWF(beta=2.0))
+    >>> solution.success, bool(fq.distance(solution.x, problem.x) < 1e-6)
+    (True, True)
+    """
+
+    name: ClassVar[str] = "twf"
+    _linear: ClassVar[bool] = False
+
+    beta: float = 0.5
+    threshold: str | Shrinkage = "soft"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self.beta, "beta")
+        shrinkage(self.threshold)
+
+    def _step(self, x: Float, size: float, gradient: Float, r_square: float, m: int) -> Float:
+        tau = math.sqrt(self.beta * r_square * float(x @ x)) / m
+        new = shrinkage(self.threshold)(x - size * gradient, size * tau)
+        if np.shape(new) != x.shape or not math.isfinite(new @ new):
+            raise ValueError(f"`threshold` must return {x.size} finite numbers, got {new!r}.")
+        return new
+
+
+def _support(problem: Problem) -> NDArray[np.intp] | None:
+    """The support that the prior knows."""
+    return problem.prior.support if isinstance(problem.prior, Sparse) else None
+
+
+def _outside(problem: Problem) -> NDArray[np.bool_] | None:
+    """Which coordinates are known to be zero."""
+    support = _support(problem)
+    if support is None:
+        return None
+    outside = np.ones(problem.n, dtype=bool)
+    outside[support] = False
+    return outside

@@ -1,0 +1,133 @@
+"""Sparse power factorization (Lee, Wu, Bresler 2018), for a k-sparse signal with k known.
+
+The lifted problem `y_i = u^T A_i v` is linear in u for fixed v and in v for fixed u, so the two are solved for in
+turn, each a problem of compressed sensing with the matrix `L[i] = A_i v / √m` (or `A_i^T u / √m`, for v), near an
+isometry on sparse vectors when v has unit norm. Each is solved by hard thresholding pursuit (Foucart 2011) from zero:
+
+    S = the k largest of |u + L^T (b − L u)|,    u = argmin ‖b − L u‖ over the u on S,    until S stays.
+
+That u = v is never used. A must be taken as given, not symmetrised: with `Ã_i`, u = x + δ and v = x − δ fit to first
+order whatever δ is. With v = ‖v‖ v̂ the answer is `x = sqrt(‖v‖) v̂`; its residual comes with the `A_i v̂` of the
+next step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import lstsq
+
+from fastquad.measurements.base import Float
+from fastquad.priors.sparse import Sparse
+from fastquad.solution import Status
+from fastquad.solvers.base import Problem, Solver, check_count, check_number
+from fastquad.solvers.driver import Note, Outcome, Request, SidedProducts, Step, Steps
+from fastquad.solvers.spectral import EMPTY_SUPPORT_NOTE, spectral_start
+
+_NEGLIGIBLE_STEP = 1e-10
+
+
+@dataclass(frozen=True, kw_only=True)
+class SPF(Solver):
+    """Sparse power factorization; k has to be known.
+
+    Stops where ‖r‖/‖y‖ < `tol` (converged), or where a step changes v by at most 1e-10 ‖v‖ (stagnated); after 200
+    steps where `solve` is given no `max_iter`. Two passes over A a step, of which sparse iterates need a part.
+
+    Parameters
+    ----------
+    k : int, optional
+        How many entries of x are nonzero; default: as in the prior.
+    alpha : float
+        Of the support test in the start: `I_l > alpha φ² sqrt(log n / m)`.
+    max_inner : int
+        At most so many steps of hard thresholding pursuit.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=90, n=40, k=4, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y, method=fq.SPF(k=4))
+    >>> solution.success, bool(fq.distance(solution.x, problem.x) < 1e-6)
+    (True, True)
+    """
+
+    name: ClassVar[str] = "spf"
+    max_iter: ClassVar[int | None] = 200
+
+    k: int | None = None
+    alpha: float = 0.5
+    max_inner: int = 50
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            check_count(self.k, "k")
+        check_number(self.alpha, "alpha")
+        check_count(self.max_inner, "max_inner")
+
+    def steps(self, problem: Problem) -> Steps:
+        k = self._sparsity(problem)
+        y, root_m = problem.y, math.sqrt(problem.m)
+        b, y_norm = y / root_m, math.sqrt(y @ y)
+        v, empty = yield from self._start(problem)
+        v_norm = 1.0
+        for t in count():
+            L = yield SidedProducts(v)
+            if t:
+                x = math.sqrt(v_norm) * v
+                residual = float(np.linalg.norm(v_norm * (L @ v) - y)) / y_norm
+                yield Step(x, residual)
+                if residual < problem.tol:
+                    return Outcome(x, residual, converged=True)
+                if move <= _NEGLIGIBLE_STEP * v_norm:
+                    return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
+            u = hard_thresholding_pursuit(L / root_m, b, k, self.max_inner)
+            L = yield SidedProducts(_normalised(u), transpose=True)
+            new = hard_thresholding_pursuit(L / root_m, b, k, self.max_inner)
+            move = float(np.linalg.norm(new - v_norm * v))
+            v_norm, v = float(np.linalg.norm(new)), _normalised(new)
+        raise AssertionError("unreachable")
+
+    def _sparsity(self, problem: Problem) -> int:
+        k = self.k
+        if k is None and isinstance(problem.prior, Sparse):
+            k = problem.prior.k
+        if k is None:
+            raise ValueError("`k` must be given to SPF: method=fq.SPF(k=...) or prior=fq.Sparse(k=...).")
+        if k > problem.n:
+            raise ValueError(f"`k` must be at most n = {problem.n}, got {k}.")
+        return k
+
+    def _start(self, problem: Problem) -> Generator[Request | Note, Any, tuple[Float, bool]]:
+        """The first v, of norm one, and whether the support estimate was empty."""
+        if problem.x0 is not None:
+            return _normalised(problem.x0), False
+        x, empty = yield from spectral_start(problem.y, problem.n, problem.phi, alpha=self.alpha)
+        if empty:
+            yield Note(EMPTY_SUPPORT_NOTE)
+        return _normalised(x), empty
+
+
+def hard_thresholding_pursuit(L: Float, b: Float, k: int, max_steps: int) -> Float:
+    """A k-sparse u with `L u ≈ b`: see the head of this file."""
+    u = np.zeros(L.shape[1])
+    support = np.empty(0, dtype=np.intp)
+    for _ in range(max_steps):
+        gradient = (b - L @ u) @ L
+        largest = np.sort(np.argpartition(-np.abs(u + gradient), k - 1)[:k])
+        if np.array_equal(largest, support):
+            break
+        support = largest
+        u = np.zeros(L.shape[1])
+        u[support] = lstsq(L[:, support], b, lapack_driver="gelsy", check_finite=False)[0]
+    return u
+
+
+def _normalised(v: Float) -> Float:
+    norm = np.linalg.norm(v)
+    return v / norm if norm > 0 else v
