@@ -3,11 +3,11 @@
 from typing import Any
 
 from fastquad import problems
+from fastquad.front_door import measure, solve, spectral_init
 from fastquad.measurements import Measurements, RawTensor, as_measurements
 from fastquad.parallel import set_num_threads
 from fastquad.priors import Sparse
 from fastquad.solution import Solution, Status, distance
-from fastquad.solve import solve
 
 __all__ = [
     "Measurements",
@@ -17,9 +17,11 @@ __all__ = [
     "Status",
     "as_measurements",
     "distance",
+    "measure",
     "problems",
     "set_num_threads",
     "solve",
+    "spectral_init",
 ]
 
 

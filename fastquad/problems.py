@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from fastquad import checks
 from fastquad.measurements import as_measurements
-from fastquad.measurements.base import Float, _finite
+from fastquad.measurements.base import Float
 
 Rng = np.random.Generator
 
@@ -103,26 +103,24 @@ def simulate(
     >>> problem.y.shape
     (50,)
     """
-    for name, value in (("m", m), ("n", n), ("n_signals", 1 if n_signals is None else n_signals)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise ValueError(f"`{name}` must be a positive integer, got {value!r}.")
-    if not 0 <= noise < np.inf:
-        raise ValueError(f"`noise` must be at least 0 and finite, got {noise!r}.")
-    if not 0 <= outliers <= 1:
+    m, n = checks.count(m, "m"), checks.count(n, "n")
+    n_drawn = 1 if n_signals is None else checks.count(n_signals, "n_signals")
+    noise, outliers = checks.number(noise, "noise"), checks.number(outliers, "outliers")
+    if outliers > 1:
         raise ValueError(f"`outliers` must be between 0 and 1, got {outliers!r}.")
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise TypeError(f"`dtype` must be float32 or float64, got {dtype}.")
-    rng = np.random.default_rng(rng)
-    A = _named(ENSEMBLES, ensemble, "ensemble")(m, n, dtype, rng)
-    X = _signals(n, k, signal, n_signals or 1, rng)
+    rng = checks.generator(rng, default=None)
+    A = ENSEMBLES[checks.choice(ensemble, "ensemble", ENSEMBLES)](m, n, dtype, rng)
+    X = _signals(n, k, signal, n_drawn, rng)
     if unit_norm:
         X = X / np.linalg.norm(X, axis=1, keepdims=True)
     Y = as_measurements(A).measure(X.T).T + noise * rng.standard_normal((len(X), m))
     _corrupt(Y, outliers, rng)
     Y = np.ascontiguousarray(Y)
     batch = n_signals is not None or np.ndim(signal) == 2
-    return Instance(A, Y if batch else Y[0], X if batch else X[0], float(noise))
+    return Instance(A, Y if batch else Y[0], X if batch else X[0], noise)
 
 
 def _corrupt(Y: Float, outliers: float, rng: Rng) -> None:
@@ -136,28 +134,20 @@ def _corrupt(Y: Float, outliers: float, rng: Rng) -> None:
 def _signals(n: int, k: int | None, signal: str | ArrayLike, b: int, rng: Rng) -> Float:
     """b signals, (b, n)."""
     if not isinstance(signal, str):
-        X = np.atleast_2d(_finite(signal, "signal"))
+        X = np.atleast_2d(checks.real_array(signal, "signal"))
         if X.shape[1] != n or (b > 1 and X.shape[0] != b):
             raise ValueError(f"`signal` must have shape ({n},) or ({b}, {n}), got {np.shape(signal)}.")
         if k is not None:
             raise ValueError(f"`k` must not be given with a given signal, got {k!r}.")
         return X
     k = n if k is None else k
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
-        raise ValueError(f"`k` must be an integer between 1 and n = {n}, got {k!r}.")
-    draw = _named(SIGNALS, signal, "signal")
+    if checks.count(k, "k") > n:
+        raise ValueError(f"`k` must be at most n = {n}, got {k}.")
+    draw = SIGNALS[checks.choice(signal, "signal", SIGNALS)]
     X = np.zeros((b, n))
     for x in X:
         x[rng.permutation(n)[:k]] = draw(k, rng)
     return X
-
-
-def _named(table: dict[str, Callable], name: str, argument: str) -> Callable:
-    if name not in table:
-        near = get_close_matches(str(name), table, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"`{argument}` must be one of {', '.join(map(repr, table))}, got {name!r}{hint}")
-    return table[name]
 
 
 SIGNALS: dict[str, Callable[[int, Rng], Float]] = {

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
+from fastquad import checks
 from fastquad.measurements.base import Float
 from fastquad.priors.base import Prior
 
@@ -48,13 +47,13 @@ class Sparse(Prior):
     kind: ClassVar[str] = "sparse"
 
     k: int | None = None
-    support: ArrayLike | None = None
+    support: Any = None
 
     def __post_init__(self) -> None:
-        if self.k is not None and (isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1):
-            raise ValueError(f"`k` must be a positive integer, got {self.k!r}.")
+        if self.k is not None:
+            checks.count(self.k, "k")
         if self.support is not None:
-            object.__setattr__(self, "support", _as_support(self.support))
+            object.__setattr__(self, "support", checks.indices(self.support, "support"))
 
     def check(self, n: int) -> None:
         """Raise ValueError where k or the support do not fit signals of length n."""
@@ -62,18 +61,6 @@ class Sparse(Prior):
             raise ValueError(f"`k` must be at most n = {n}, got {self.k}.")
         if self.support is not None and np.max(self.support) >= n:
             raise ValueError(f"`support` must lie between 0 and {n - 1}, got {np.max(self.support)}.")
-
-
-def _as_support(support: ArrayLike) -> NDArray[np.intp]:
-    """Distinct indices in ascending order."""
-    indices = np.asarray(support)
-    if indices.ndim != 1 or not indices.size or not np.issubdtype(indices.dtype, np.integer):
-        raise ValueError(
-            f"`support` must be a non-empty list of integers, got {indices.dtype} of shape {indices.shape}."
-        )
-    if indices.min() < 0:
-        raise ValueError(f"`support` must not be negative, got {indices.min()}.")
-    return np.unique(indices).astype(np.intp)
 
 
 def soft(a: Float, tau: float) -> Float:
@@ -94,8 +81,6 @@ def shrinkage(threshold: str | Shrinkage) -> Shrinkage:
     """The operator with this name, or the user's own function of (a, τ)."""
     if callable(threshold):
         return threshold
-    if threshold not in SHRINKAGES:
-        near = get_close_matches(str(threshold), SHRINKAGES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"`threshold` must be 'soft', 'hard' or a function of (a, tau), got {threshold!r}{hint}")
+    if not isinstance(threshold, str) or threshold not in SHRINKAGES:
+        raise ValueError(f"`threshold` must be 'soft', 'hard' or a function of (a, tau), got {threshold!r}.")
     return SHRINKAGES[threshold]

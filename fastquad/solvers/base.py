@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any, ClassVar
 
 import numpy as np
 
+from fastquad import checks
 from fastquad.measurements.base import Float
 from fastquad.priors.base import Prior
 from fastquad.solvers.driver import Steps
@@ -65,40 +65,9 @@ class Solver(ABC):
             raise TypeError(f"{cls.__name__} takes its options by name ({', '.join(known)}), got {args[0]!r}.")
         for option in options:
             if option not in known:
-                raise TypeError(f"{cls.__name__} has no option `{option}`{suggest(option, known)}")
+                raise TypeError(f"{cls.__name__} has no option `{option}`{checks.nearest(option, known)}")
         return super().__new__(cls)
 
     @abstractmethod
     def steps(self, problem: Problem) -> Steps:
         """The method as a generator: see `fastquad.solvers.driver`."""
-
-
-def check_number(value: Any, name: str, *, positive: bool = False) -> None:
-    """Raise where an option is not a finite number, at least (or above) 0."""
-    what = "a positive number" if positive else "a number, at least 0"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"`{name}` must be {what}, got {value!r}.")
-    if not 0 <= value < np.inf or (positive and value == 0):
-        raise ValueError(f"`{name}` must be {what}, got {value!r}.")
-
-
-def check_count(value: Any, name: str) -> None:
-    """Raise where an option is not a positive integer."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"`{name}` must be a positive integer, got {value!r}.")
-    if value < 1:
-        raise ValueError(f"`{name}` must be a positive integer, got {value!r}.")
-
-
-def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
-    """Raise where an option is none of its choices."""
-    if value not in choices:
-        raise ValueError(f"`{name}` must be {' or '.join(map(repr, choices))}, got {value!r}.")
-
-
-def suggest(name: str, known: list[str]) -> str:
-    """The end of an error sentence: the nearest known name, or all of them."""
-    near = get_close_matches(name, known, n=1)
-    if near:
-        return f"; did you mean `{near[0]}`?"
-    return f"; it has {', '.join(f'`{other}`' for other in known)}." if known else "; it has none."

@@ -114,6 +114,8 @@ class State(NamedTuple):
     n_iter: int
     n_passes: float
     residual: float
+    #: Which signal of a batch.
+    signal: int | None = None
 
 
 @dataclass(frozen=True)
@@ -139,10 +141,10 @@ class Run:
         *,
         x_true: Float | None = None,
         accuracy: float = 0.0,
-        label: str = "",
+        signal: int | None = None,
     ) -> None:
         self.steps, self.m, self.method, self.limits, self.x_true = steps, m, method, limits, x_true
-        self.accuracy, self.label = accuracy, label
+        self.accuracy, self.signal = accuracy, signal
         self.start = time.perf_counter()
         self.n_iter = 0
         self.n_passes = 0.0
@@ -158,7 +160,7 @@ class Run:
         try:
             item = self.steps.send(answer)
             while isinstance(item, (Step, Note)):
-                status = self._record(item) if isinstance(item, Step) else self.notes.append(item.text)
+                status = self._record(item) if isinstance(item, Step) else self._note(item)
                 if status is not None:
                     self.stop(status)
                     return
@@ -186,6 +188,9 @@ class Run:
             return Status.MAX_TIME
         return None
 
+    def _note(self, note: Note) -> None:
+        self.notes.append(note.text)
+
     def _record(self, step: Step) -> Status | None:
         elapsed = time.perf_counter() - self.start
         self.n_iter += 1
@@ -199,7 +204,7 @@ class Run:
         limits = self.limits
         if limits.verbose and (limits.verbose > 1 or _is_round(self.n_iter)):
             self._say(f"step {self.n_iter}: residual {step.residual:.3e}, {self.n_passes:.4g} passes, {elapsed:.2f} s")
-        if limits.callback is not None and limits.callback(State(step.x, self.n_iter, self.n_passes, step.residual)):
+        if limits.callback is not None and limits.callback(self._state(step)):
             return Status.STOPPED
         if not math.isfinite(step.residual):
             return Status.DIVERGED
@@ -209,11 +214,18 @@ class Run:
             return Status.MAX_TIME
         return None
 
+    def _state(self, step: Step) -> State:
+        """What the callback sees; it cannot write to the iterate."""
+        x = step.x.view()
+        x.flags.writeable = False
+        return State(x, self.n_iter, self.n_passes, step.residual, self.signal)
+
     def _conclude(self, outcome: Outcome) -> None:
         x = np.array(outcome.x, dtype=np.float64)
         support = np.flatnonzero(x)
         status = self._verdict(outcome, support.size)
-        message = " ".join(filter(None, [status.sentence, *self.notes, outcome.note]))
+        said = f"The relative residual is {outcome.residual:.1e}."
+        message = " ".join(filter(None, [status.sentence, said, *self.notes, outcome.note]))
         names = ("residual", "n_passes", "elapsed", "distance")[: 3 if self.x_true is None else 4]
         log = np.array(self.log, dtype=np.float64).reshape(len(self.log), len(names))
         self.request = None
@@ -244,7 +256,8 @@ class Run:
         return Status.STAGNATED
 
     def _say(self, line: str) -> None:
-        print(f"fastquad{self.label}: {line}", file=sys.stderr)
+        who = "fastquad" if self.signal is None else f"fastquad, signal {self.signal}"
+        print(f"{who}: {line}", file=sys.stderr)
 
 
 def drive(measurements: Measurements, runs: list[Run], n_threads: int | None = None) -> list[Solution]:
@@ -295,7 +308,7 @@ class _Answerer:
 
     def serve(self, run: Run) -> None:
         """Answer one run, or stop it where it cannot pay any more."""
-        request = run.request
+        request: Any = run.request
         cost = 0.0 if self._diagonals is not None and type(request) is Diagonals else request.cost(self.A)
         status = run.overspent(cost)
         if status is not None:

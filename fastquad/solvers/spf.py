@@ -16,16 +16,16 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import lstsq
 
+from fastquad import checks
 from fastquad.measurements.base import Float
 from fastquad.priors.sparse import Sparse
 from fastquad.solution import Status
-from fastquad.solvers.base import Problem, Solver, check_count, check_number
+from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import Note, Outcome, Request, SidedProducts, Step, Steps
 from fastquad.solvers.spectral import EMPTY_SUPPORT_NOTE, spectral_start
 
@@ -66,9 +66,9 @@ class SPF(Solver):
 
     def __post_init__(self) -> None:
         if self.k is not None:
-            check_count(self.k, "k")
-        check_number(self.alpha, "alpha")
-        check_count(self.max_inner, "max_inner")
+            checks.count(self.k, "k")
+        checks.number(self.alpha, "alpha")
+        checks.count(self.max_inner, "max_inner")
 
     def steps(self, problem: Problem) -> Steps:
         k = self._sparsity(problem)
@@ -76,22 +76,21 @@ class SPF(Solver):
         b, y_norm = y / root_m, math.sqrt(y @ y)
         v, empty = yield from self._start(problem)
         v_norm = 1.0
-        for t in count():
-            L = yield SidedProducts(v)
-            if t:
-                x = math.sqrt(v_norm) * v
-                residual = float(np.linalg.norm(v_norm * (L @ v) - y)) / y_norm
-                yield Step(x, residual)
-                if residual < problem.tol:
-                    return Outcome(x, residual, converged=True)
-                if move <= _NEGLIGIBLE_STEP * v_norm:
-                    return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
+        L = yield SidedProducts(v)
+        while True:
             u = hard_thresholding_pursuit(L / root_m, b, k, self.max_inner)
             L = yield SidedProducts(_normalised(u), transpose=True)
             new = hard_thresholding_pursuit(L / root_m, b, k, self.max_inner)
             move = float(np.linalg.norm(new - v_norm * v))
             v_norm, v = float(np.linalg.norm(new)), _normalised(new)
-        raise AssertionError("unreachable")
+            L = yield SidedProducts(v)
+            x = math.sqrt(v_norm) * v
+            residual = float(np.linalg.norm(v_norm * (L @ v) - y)) / y_norm
+            yield Step(x, residual)
+            if residual < problem.tol:
+                return Outcome(x, residual, converged=True)
+            if move <= _NEGLIGIBLE_STEP * v_norm:
+                return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
 
     def _sparsity(self, problem: Problem) -> int:
         k = self.k

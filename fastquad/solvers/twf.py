@@ -24,11 +24,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastquad import checks
 from fastquad.measurements.base import Float
 from fastquad.priors.sparse import Shrinkage, Sparse, shrinkage
 from fastquad.solution import Status
 from fastquad.solvers import quartic
-from fastquad.solvers.base import Problem, Solver, check_choice, check_number
+from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import Note, Outcome, Products, Request, Step, Steps
 from fastquad.solvers.spectral import EMPTY_SUPPORT_NOTE, spectral_start
 
@@ -54,10 +55,10 @@ class _Flow(Solver):
     start: str = "estimated"
 
     def __post_init__(self) -> None:
-        check_number(self.alpha, "alpha")
-        check_number(self.mu, "mu", positive=True)
-        check_choice(self.step, "step", _STEP_SIZES)
-        check_choice(self.start, "start", _STARTS)
+        checks.number(self.alpha, "alpha")
+        checks.number(self.mu, "mu", positive=True)
+        checks.choice(self.step, "step", _STEP_SIZES)
+        checks.choice(self.start, "start", _STARTS)
 
     def steps(self, problem: Problem) -> Steps:
         y, m, phi_square = problem.y, problem.m, problem.phi**2
@@ -204,7 +205,7 @@ class TWF(_Flow):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number(self.beta, "beta")
+        checks.number(self.beta, "beta")
         shrinkage(self.threshold)
 
     def _step(self, x: Float, size: float, gradient: Float, r_square: float, m: int) -> Float:
