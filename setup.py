@@ -13,7 +13,6 @@ from setuptools import Extension, setup
 FLAGS = [] if sys.platform == "win32" else ["-O3", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno"]
 
 kernels = Path("kernels")
-headers = sorted(str(path) for path in kernels.glob("*.h"))
 
 setup(
     ext_modules=[
@@ -21,10 +20,15 @@ setup(
             f"fastquad._kernels.{source.stem}",
             [str(source)],
             include_dirs=[str(kernels)],
-            depends=headers,
+            depends=sorted(str(path) for path in kernels.glob("*.h")),
             extra_compile_args=FLAGS,
-            cython_c_in_temp=True,
-            cython_directives={
+        )
+        for source in sorted(kernels.glob("*.pyx"))
+    ],
+    options={
+        "build_ext": {
+            "cython_c_in_temp": True,  # keeps kernels/ free of generated C
+            "cython_directives": {
                 "language_level": 3,
                 "boundscheck": False,
                 "wraparound": False,
@@ -32,7 +36,6 @@ setup(
                 "initializedcheck": False,
                 "embedsignature": True,
             },
-        )
-        for source in sorted(kernels.glob("*.pyx"))
-    ],
+        }
+    },
 )

@@ -4,20 +4,26 @@ from typing import Any
 
 from fastquad import problems
 from fastquad.front_door import measure, solve, spectral_init
-from fastquad.measurements import Measurements, RawTensor, as_measurements
+from fastquad.gradient import GradientCheck, check_gradient
+from fastquad.measurements import Measurements, PackedTensor, RankOneTensor, RawTensor, as_measurements, pack
 from fastquad.parallel import set_num_threads
 from fastquad.priors import Sparse
 from fastquad.solution import Solution, Status, distance
 
 __all__ = [
+    "GradientCheck",
     "Measurements",
+    "PackedTensor",
+    "RankOneTensor",
     "RawTensor",
     "Solution",
     "Sparse",
     "Status",
     "as_measurements",
+    "check_gradient",
     "distance",
     "measure",
+    "pack",
     "problems",
     "set_num_threads",
     "solve",

@@ -1,22 +1,9 @@
-"""What A is: the contractions, then one file a kind."""
-
-from __future__ import annotations
-
-import os
-from typing import Any
-
-import numpy as np
+"""What A is: the contractions (base), then one file a kind."""
 
 from fastquad.measurements.base import Measurements
+from fastquad.measurements.door import as_measurements, pack
+from fastquad.measurements.packed import PackedTensor
+from fastquad.measurements.rank_one import RankOneTensor
 from fastquad.measurements.raw import RawTensor
 
-__all__ = ["Measurements", "RawTensor", "as_measurements"]
-
-
-def as_measurements(A: Any) -> Measurements:
-    """A as measurements (being rewritten)."""
-    if isinstance(A, Measurements):
-        return A
-    if isinstance(A, (str, os.PathLike)):
-        A = np.load(A, mmap_mode="r")
-    return RawTensor(np.ascontiguousarray(A))
+__all__ = ["Measurements", "PackedTensor", "RankOneTensor", "RawTensor", "as_measurements", "pack"]

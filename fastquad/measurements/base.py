@@ -97,7 +97,7 @@ class Measurements(ABC):
         return self._diagonals(parallel.resolve(n_threads))
 
     def rows(self, support: ArrayLike, *, n_threads: int | None = None) -> Float:
-        """`Ã_i[S, :]`, of shape (m, s, n) and the dtype of A."""
+        """`Ã_i[S, :]`, of shape (m, s, n): float64, or float32 where the entries are stored so."""
         return self._rows(self._indices(support, "support"), parallel.resolve(n_threads))
 
     def block(self, rows: ArrayLike, cols: ArrayLike | None = None, *, n_threads: int | None = None) -> Float:
@@ -189,7 +189,7 @@ class Measurements(ABC):
         return np.concatenate([np.einsum("ijj->ij", A) for _, A in self._blocks()])
 
     def _rows(self, support: NDArray[np.intp], n_threads: int) -> Float:
-        return np.concatenate([A[:, support].astype(self.dtype) for _, A in self._blocks()])
+        return np.concatenate([A[:, support] for _, A in self._blocks()])
 
     def _block(self, rows: NDArray[np.intp], cols: NDArray[np.intp], n_threads: int) -> Float:
         return np.concatenate([A[:, rows[:, None], cols] for _, A in self._blocks()])

@@ -1,0 +1,163 @@
+"""The packed layout: symmetric, half the bytes, in the order in which the kernels read it.
+
+See kernels/packed.h for the layout. A block of 8 measurements is one stream of memory, and vectors run over the
+measurements, so a pass goes at the speed of memory for any n.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastquad import parallel
+from fastquad._kernels import stored
+from fastquad.measurements.base import Float, Measurements
+
+LANES = stored.lanes
+GROUP = stored.group
+
+#: A chunk is at least this long, so that handing it out costs nothing beside it.
+_CHUNK_BYTES = 1 << 20
+#: A block up to this size is still in the last-level cache when the sweep comes back to it.
+_CACHE_BYTES = 12 << 20
+#: The sums of a sweep's chunks take at most this much memory.
+_SUMS_BYTES = 256 << 20
+
+
+class PackedTensor(Measurements):
+    """m symmetric n×n matrices, packed; made by `fastquad.pack`.
+
+    `blocks` is an array of shape (ceil(m/8), entries, 8), float32 or float64.
+    """
+
+    def __init__(self, blocks: Float, m: int, n: int) -> None:
+        self.blocks = blocks.view()
+        self.blocks.flags.writeable = False
+        self.m, self.n, self.dtype = m, n, blocks.dtype
+        size = max(1, _CHUNK_BYTES // max(1, self._block_bytes))
+        self._chunks = parallel.chunks(len(blocks), size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that one full pass reads."""
+        return self.blocks.nbytes
+
+    @property
+    def _block_bytes(self) -> int:
+        return self.blocks.shape[1] * LANES * self.dtype.itemsize
+
+    def matrices(self, start: int, stop: int) -> Float:
+        first, last = start // LANES, -(-stop // LANES)
+        part = PackedTensor(self.blocks[first:last], min(self.m, last * LANES) - first * LANES, self.n)
+        return part.block(np.arange(self.n), n_threads=1)[start - first * LANES : stop - first * LANES]
+
+    def reads_rows(self, nnz: int) -> bool:
+        # A gathered row costs about twice a streamed one, and a support of s rows holds 2 s/n of the triangle.
+        return 5 * nnz <= self.n
+
+    def sweep_passes(self) -> int:
+        return 1 if self._block_bytes <= _CACHE_BYTES else 2
+
+    def _run(self, kernel, *arguments, n_threads: int, chunks: list[tuple[int, int]] | None = None) -> None:
+        chunks = self._chunks if chunks is None else chunks
+        parallel.run(kernel, [(*arguments, start, stop) for start, stop in chunks], n_threads)
+
+    def _products(self, x: Float, n_threads: int) -> Float:
+        W = np.empty((self.m, *x.shape))
+        if x.ndim == 1:
+            self._run(stored.packed_products, self.blocks, pad(x, GROUP), W, n_threads=n_threads)
+        else:
+            self._run(stored.packed_products_batch, self.blocks, pad(x, GROUP, 2), W, 0, n_threads=n_threads)
+        return W
+
+    def _products_on(self, support: NDArray[np.intp], values: Float, n_threads: int) -> Float:
+        if values.ndim == 2:
+            return super()._products_on(support, values, n_threads)
+        W = np.empty((self.m, self.n))
+        # Less is read of a block, so more blocks make a chunk.
+        chunks = parallel.chunks(len(self.blocks), self._chunks[0][1] * max(1, self.n // (4 * support.size + 4)))
+        self._run(stored.packed_products_on, self.blocks, support, values, W, n_threads=n_threads, chunks=chunks)
+        return W
+
+    def _weighted_sum(self, w: Float, n_threads: int) -> Float:
+        S = np.empty((w.shape[1], self.n, self.n))
+        weights = pad(w.T, 1, LANES)
+        # Each task owns a few groups of rows of S and goes through all blocks, so there is nothing to reduce.
+        groups = -(-self.n // GROUP)
+        chunks = parallel.chunks(groups, max(1, groups * _CHUNK_BYTES // max(1, self.nbytes)))
+        self._run(stored.packed_weighted_sum, self.blocks, weights, S, n_threads=n_threads, chunks=chunks)
+        return S
+
+    def _diagonals(self, n_threads: int) -> Float:
+        d = np.empty((self.m, self.n))
+        self._run(stored.packed_diagonals, self.blocks, d, n_threads=n_threads)
+        return d
+
+    def _rows(self, support: NDArray[np.intp], n_threads: int) -> Float:
+        rows = np.empty((self.m, support.size, self.n), dtype=self.dtype)
+        if support.size:
+            self._run(stored.packed_rows, self.blocks, support, rows, n_threads=n_threads)
+        return rows
+
+    def _block(self, rows: NDArray[np.intp], cols: NDArray[np.intp], n_threads: int) -> Float:
+        out = np.empty((self.m, rows.size, cols.size))
+        if out.size:
+            self._run(stored.packed_block, self.blocks, self.n, rows, cols, out, n_threads=n_threads)
+        return out
+
+    def _compress(self, U: Float, n_threads: int) -> Float:
+        C = np.empty((self.m, U.shape[1], U.shape[1]))
+        if C.size:
+            self._run(stored.packed_compress, self.blocks, self.n, pad(U, GROUP, 2), C, 0, n_threads=n_threads)
+        return C
+
+    def _sweep(self, z: Float, v: Float, c: Float, n_threads: int) -> tuple[Float, Float]:
+        z, v, r = pad(z.T, 1, GROUP), pad(v.T, 1, GROUP), pad(c.T, 1, LANES)
+        if self.sweep_passes() == 2:
+            return self._sweep_in_two(z, v, r, n_threads)
+        entries = self.blocks.shape[1]
+        # As many chunks whatever the number of threads, each with sums of its own, added up in their order.
+        n_chunks = int(np.clip(_SUMS_BYTES // (8 * entries * len(z)), 2, 16))
+        chunks = parallel.chunks(len(self.blocks), -(-len(self.blocks) // n_chunks))
+        sums = np.zeros((len(chunks), len(z), entries))
+        tasks = [(self.blocks, self.n, z, v, r, part, *chunk) for part, chunk in zip(sums, chunks, strict=True)]
+        parallel.run(stored.packed_sweep, tasks, n_threads)
+        for part in sums[1:]:
+            sums[0] += part
+        S = np.empty((len(z), self.n, self.n))
+        for packed, out in zip(sums[0], S, strict=True):
+            stored.unpack_symmetric(packed, out)
+        return r[:, : self.m].T.copy(), S
+
+    def _sweep_in_two(self, z: Float, v: Float, r: Float, n_threads: int) -> tuple[Float, Float]:
+        q = np.empty(r.shape[1])
+        for s in range(len(z)):
+            self._run(stored.packed_quadratic, self.blocks, self.n, z[s], v[s], q, n_threads=n_threads)
+            r[s] -= q
+        r = r[:, : self.m].T.copy()
+        return r, self._weighted_sum(r, n_threads)
+
+
+def pad(array: Float, *multiples: int) -> Float:
+    """A C-contiguous copy of an array whose leading axes are padded with zeros to these multiples."""
+    shape = [-(-size // multiple) * multiple for size, multiple in zip(array.shape, multiples, strict=False)]
+    out = np.zeros((*shape, *array.shape[len(shape) :]))
+    out[tuple(slice(size) for size in array.shape)] = array
+    return out
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> Float:
+    """An empty array that begins at a cache line, as the entries of a block do."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    buffer = np.empty(size + 64, dtype=np.uint8)
+    shift = -buffer.ctypes.data % 64
+    return buffer[shift : shift + size].view(dtype).reshape(shape)
+
+
+def pack_array(array: Float, dtype: np.dtype, n_threads: int) -> PackedTensor:
+    """The packed tensor of an (m, n, n) array: one pass over it."""
+    m, n = array.shape[:2]
+    n_blocks = -(-m // LANES)
+    blocks = aligned_empty((n_blocks, stored.entries(n), LANES), dtype)
+    parallel.run(stored.pack, [(array, blocks, i, i + 1) for i in range(n_blocks)], n_threads)
+    return PackedTensor(blocks, m, n)

@@ -1,0 +1,19 @@
+/* Kernels on one row-major n×n matrix as the user stored it, for REAL = float and double; sums are in double. */
+#ifndef FASTQUAD_RAW_H
+#define FASTQUAD_RAW_H
+
+#include "lanes.h"
+
+#define REAL double
+#define NAME(f) f##_f64
+#include "raw_real.h"
+#undef REAL
+#undef NAME
+
+#define REAL float
+#define NAME(f) f##_f32
+#include "raw_real.h"
+#undef REAL
+#undef NAME
+
+#endif

@@ -1,0 +1,103 @@
+/* The kernels of raw.h for one type REAL of the stored entries. */
+
+/* w = (A x + A^T x) / 2, each row of A read once; four rows at a time, so that w is written a quarter as often. */
+CLONES static void NAME(raw_products)(const REAL *A, ptrdiff_t n, const double *restrict x, double *restrict w) {
+    memset(w, 0, n * sizeof(double));
+    ptrdiff_t j = 0;
+    for (; j + 4 <= n; j += 4) {
+        const REAL *restrict a0 = A + j * n, *restrict a1 = a0 + n, *restrict a2 = a1 + n, *restrict a3 = a2 + n;
+        double x0 = x[j], x1 = x[j + 1], x2 = x[j + 2], x3 = x[j + 3], s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma omp simd reduction(+ : s0, s1, s2, s3)
+        for (ptrdiff_t k = 0; k < n; k++) {
+            double xk = x[k], b0 = a0[k], b1 = a1[k], b2 = a2[k], b3 = a3[k];
+            s0 += b0 * xk;
+            s1 += b1 * xk;
+            s2 += b2 * xk;
+            s3 += b3 * xk;
+            w[k] += (b0 * x0 + b1 * x1) + (b2 * x2 + b3 * x3);
+        }
+        w[j] += s0;
+        w[j + 1] += s1;
+        w[j + 2] += s2;
+        w[j + 3] += s3;
+    }
+    for (; j < n; j++) {
+        const REAL *restrict a = A + j * n;
+        double xj = x[j], s = 0;
+#pragma omp simd reduction(+ : s)
+        for (ptrdiff_t k = 0; k < n; k++) {
+            s += a[k] * x[k];
+            w[k] += a[k] * xj;
+        }
+        w[j] += s;
+    }
+    for (ptrdiff_t k = 0; k < n; k++) w[k] *= 0.5;
+}
+
+/* w = (A x + A^T x) / 2 for x with entries x_S on a support: its rows and columns alone are read. */
+CLONES static void NAME(raw_products_on)(
+    const REAL *A, ptrdiff_t n, const ptrdiff_t *support, ptrdiff_t s, const double *restrict x, double *restrict w) {
+    memset(w, 0, n * sizeof(double));
+    for (ptrdiff_t t = 0; t < s; t++) {
+        const REAL *restrict a = A + support[t] * n;
+        double xt = 0.5 * x[t];
+#pragma omp simd
+        for (ptrdiff_t k = 0; k < n; k++) w[k] += a[k] * xt;
+    }
+    for (ptrdiff_t k = 0; k < n; k++) {
+        double sum = 0;
+        for (ptrdiff_t t = 0; t < s; t++) sum += A[k * n + support[t]] * x[t];
+        w[k] += 0.5 * sum;
+    }
+}
+
+/* w = A x */
+CLONES static void NAME(raw_right)(const REAL *A, ptrdiff_t n, const double *restrict x, double *restrict w) {
+    for (ptrdiff_t j = 0; j < n; j++) {
+        const REAL *restrict a = A + j * n;
+        double s = 0;
+#pragma omp simd reduction(+ : s)
+        for (ptrdiff_t k = 0; k < n; k++) s += a[k] * x[k];
+        w[j] = s;
+    }
+}
+
+/* w = A^T x; rows of zeros in x are not read. */
+CLONES static void NAME(raw_left)(const REAL *A, ptrdiff_t n, const double *restrict x, double *restrict w) {
+    memset(w, 0, n * sizeof(double));
+    for (ptrdiff_t j = 0; j < n; j++) {
+        const REAL *restrict a = A + j * n;
+        double xj = x[j];
+        if (xj == 0) continue;
+#pragma omp simd
+        for (ptrdiff_t k = 0; k < n; k++) w[k] += a[k] * xj;
+    }
+}
+
+/* z^T A z + Σ_j v[j] A[j, j] */
+CLONES static double NAME(raw_quadratic)(const REAL *A, ptrdiff_t n, const double *restrict z, const double *v) {
+    double total = 0;
+    for (ptrdiff_t j = 0; j < n; j++) {
+        const REAL *restrict a = A + j * n;
+        double s = 0;
+#pragma omp simd reduction(+ : s)
+        for (ptrdiff_t k = 0; k < n; k++) s += a[k] * z[k];
+        total += z[j] * s + v[j] * a[j];
+    }
+    return total;
+}
+
+/* S[k] += Σ_{t < 4} w[t] A[t * stride + k] for k < count: the same stretch of four matrices. */
+CLONES static void NAME(raw_weighted)(
+    const REAL *A, ptrdiff_t stride, ptrdiff_t count, const double *w, double *restrict S) {
+    const REAL *restrict a0 = A, *restrict a1 = A + stride, *restrict a2 = a1 + stride, *restrict a3 = a2 + stride;
+    double w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
+#pragma omp simd
+    for (ptrdiff_t k = 0; k < count; k++) S[k] += (w0 * a0[k] + w1 * a1[k]) + (w2 * a2[k] + w3 * a3[k]);
+}
+
+/* S[k] += w A[k] for k < count */
+CLONES static void NAME(raw_weighted_one)(const REAL *restrict A, ptrdiff_t count, double w, double *restrict S) {
+#pragma omp simd
+    for (ptrdiff_t k = 0; k < count; k++) S[k] += w * A[k];
+}
