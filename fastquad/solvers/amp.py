@@ -1,0 +1,211 @@
+"""Approximate message passing (AMP) with a spike-and-slab prior, handed over to Levenberg–Marquardt.
+
+For independent, centred entries of A with variance σ² the matrix `S = X + A*(r)/(mσ²)`, r the residual of the current
+estimate X of xx^T, behaves like xx^T plus symmetric Gaussian noise whose off-diagonal entries have the variance
+`D = |r|²/(2 m² σ²)`. So each sweep over A is followed by the estimation of a spike in noise, which needs S alone:
+
+    b = (S z − (Σv) z_old)/D,   a = |z|²/D          what S says of x: b ≈ a x + sqrt(a) N(0, I), memory term removed
+    z, v, π = mean, variance and P(x_j ≠ 0) under ρ N(0, s2) + (1−ρ) δ_0;   EM for ρ and s2
+
+and the next sweep puts `X = zz^T + diag(v)` in, with an Onsager term that removes the memory of the last residual:
+
+    r ← y − A(X) + β r,   β = min(1, 2|z|² Σv mσ²/|r|²),      S ← X + A*(r)/(mσ²).
+
+k is never used: EM learns it. As soon as the residual shows that the estimate has turned towards x, the support is
+handed over to Levenberg–Marquardt, which converges quadratically and proves the answer (or fails quickly).
+
+Tensors with a common mean are centred without another pass: `A_i − Ā` and `y_i − ȳ` obey the same equations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastquad._kernels.amp import denoise
+from fastquad.measurements.base import Float
+from fastquad.solvers.base import Problem, Solver
+from fastquad.solvers.driver import EXACT_RESIDUAL, Diagonals, Outcome, Products, Step, Steps, Sweep, WeightedSum
+from fastquad.solvers.lm import Fit, GrowingBlock, Rule, fit, leading_eigenvector
+
+# A hand-over either converges within a few steps, or is in the wrong valley.
+_HAND_OVER = Rule(max_steps=20, patience=4)
+
+
+class Tuning(NamedTuple):
+    """The parameters that restarts vary."""
+
+    rho: float = 0.5
+    learn: bool = True
+    keep: float = 0.4
+    norm: float = 1.1
+    inner: int = 10
+
+
+@dataclass
+class Ensemble:
+    """What AMP has to know of A: the scale of its entries, their common mean, and the first weighted sum.
+
+    `gain` is 1/σ², `mean` is Ā or None where the entries are centred, `S0 = Σ y_i Ã_i /(mσ²)` (centred) and
+    `phi2 = |x|²` as y says.
+    """
+
+    y: Float
+    gain: float
+    mean: Float | None
+    S0: Float
+    diagonals: Float
+    phi2: float
+
+    def sweep(self, z: Float, v: Float, c: Float) -> Generator[Any, Any, tuple[Float, Float, Float]]:
+        """`r = c − A(zz^T + diag v)` and `A*(r)/(mσ²)`, both centred, and the values `z^T Ã_i z`; one pass."""
+        shift = 0.0 if self.mean is None else float(z @ self.mean @ z + np.diagonal(self.mean) @ v)
+        r, S = yield Sweep(z, v, c + shift)
+        values = c + shift - r - self.diagonals @ v
+        if self.mean is not None:
+            S -= r.sum() * self.mean
+        S *= self.gain / r.size
+        return r, S, values
+
+
+def run(
+    problem: Problem, ensemble: Ensemble, start: Float, tuning: Tuning, cache: GrowingBlock, max_sweeps: int = 60
+) -> Generator[Any, Any, Fit | None]:
+    """AMP from one start; the fit of the hand-over that ended exactly, or the last one tried."""
+    n, m, gain = problem.n, problem.m, ensemble.gain
+    phi2 = tuning.norm * ensemble.phi2
+    y = ensemble.y
+    r, S, square = y, ensemble.S0, float(y @ y)
+    prior = np.array([tuning.rho, phi2 / (n * tuning.rho)])
+    state = np.zeros((7, n))
+    state[0] = state[1] = start
+    state[2] = max(phi2 - start @ start, 0.1 * phi2) / n
+    z, v, weight = state[0], state[2], state[3]
+    last: Fit | None = None
+    for t in range(max_sweeps):
+        D = float(r @ r) * gain / (2 * m * m)
+        denoise(S, D, state, prior, phi2, tuning.keep, tuning.inner, 1e-3, tuning.learn)
+        q = float(z @ z)
+        if not q <= 3 * phi2:
+            break
+        if q < 0.3 * phi2:
+            # Without this, z = 0 is a trap for m < n.
+            z *= np.sqrt(0.3 * phi2 / max(q, 1e-300))
+            q = 0.3 * phi2
+        if t % 3 == 2 and float(r @ r) < 0.36 * square:
+            last = yield from hand_over(problem, z, v, weight, cache)
+            if last.residual < EXACT_RESIDUAL:
+                break
+        beta = min(1.0, 2 * q * float(v.sum()) * m / (gain * float(r @ r)))
+        r, S, values = yield from ensemble.sweep(z, v, y + beta * r)
+        yield Step(z.copy(), float(np.linalg.norm(problem.y - values) / np.linalg.norm(problem.y)))
+        S += np.outer(z, z)
+        S[np.diag_indices(n)] += v
+    return last
+
+
+def hand_over(
+    problem: Problem, z: Float, v: Float, weight: Float, cache: GrowingBlock
+) -> Generator[Any, Any, Fit]:
+    """Levenberg–Marquardt on the coordinates that AMP holds for nonzero; enlarged where that nearly fits."""
+    m, n = problem.m, problem.n
+    size = min(int(np.count_nonzero(weight > 0.1)) + 2, m - 1, n)
+    support = np.sort(np.argsort(-(z**2 + v * weight), kind="stable")[:size])
+    result = yield from fit(problem, z, support, _HAND_OVER, cache)
+    for enlarged in (1.25 * size, 0.8 * m):
+        target = min(int(enlarged), m - 1, n)
+        if not EXACT_RESIDUAL <= result.residual < 0.1 or target <= result.support.size:
+            continue
+        result = yield from _enlarge(problem, result, target, cache)
+    return result
+
+
+def _enlarge(problem: Problem, result: Fit, size: int, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
+    """Fit again with the coordinates whose columns of the Jacobian explain most of the residual."""
+    W = yield Products(result.x)
+    score = np.abs(result.r @ W) / np.sqrt(np.einsum("ij,ij->j", W, W) + 1e-300)
+    score[result.support] = np.inf
+    support = np.sort(np.argsort(-score, kind="stable")[:size])
+    return (yield from fit(problem, result.x, support, _HAND_OVER, cache))
+
+
+def prepare(problem: Problem, gain: float = 1.0, centred: bool = True) -> Generator[Any, Any, Ensemble]:
+    """Read what AMP starts from: the diagonals, S0, and Ā where A is not centred."""
+    m, y = problem.m, problem.y
+    diagonals = yield Diagonals()
+    mean = None if centred else (yield WeightedSum(np.full(m, 1 / m)))
+    if mean is not None:
+        y = y - y.mean()
+    S0 = yield WeightedSum(y)
+    if mean is not None:
+        S0 = S0 - y.sum() * mean
+    phi2 = float(np.sqrt(np.mean(y**2) * gain)) if problem.norm is None else problem.norm**2
+    return Ensemble(y, gain, mean, S0 * (gain / m), diagonals, phi2)
+
+
+def starts(problem: Problem, ensemble: Ensemble, count: int) -> Iterator[tuple[Float, float]]:
+    """Starts of length 0.7 φ with the ρ that goes with them, the likeliest first."""
+    S0, n, m = ensemble.S0, problem.n, problem.m
+    length = 0.7 * np.sqrt(ensemble.phi2)
+    rho = (0.5, 0.5, 0.2, 0.5, 0.2, 0.5)
+    if count > 0:
+        yield length * leading_eigenvector(S0), rho[0]
+    if count > 1:
+        likely = np.flatnonzero(np.diagonal(S0) > 0.5 * ensemble.phi2 * np.sqrt(np.log(n) / m))
+        if likely.size == 0:
+            likely = np.array([np.argmax(np.diagonal(S0))])
+        z = np.zeros(n)
+        z[likely] = length * leading_eigenvector(S0[likely[:, None], likely])
+        yield z, rho[1]
+    if count > 2:
+        values, vectors = np.linalg.eigh(S0)
+        for i in range(2, count):
+            z = vectors @ (np.maximum(values, 0.0) * problem.rng.standard_normal(n))
+            yield length * z / np.linalg.norm(z), rho[i % len(rho)]
+
+
+def restarts() -> list[Tuning]:
+    """Twelve other settings, for starts from v1(S0)."""
+    return [
+        Tuning(keep=keep, norm=norm, rho=rho, learn=False, inner=inner)
+        for (keep, norm, rho, inner) in (
+            (0.3, 1.4, 0.3, 3), (0.5, 1.1, 0.3, 25), (0.3, 0.9, 0.6, 3), (0.5, 1.4, 0.6, 25),
+            (0.3, 1.1, 0.15, 3), (0.5, 0.9, 0.15, 25), (0.3, 1.1, 0.8, 3), (0.5, 1.4, 0.8, 25),
+            (0.3, 0.9, 0.3, 25), (0.5, 1.1, 0.6, 3), (0.3, 1.4, 0.15, 25), (0.5, 0.9, 0.8, 3),
+        )
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AMP(Solver):
+    """Approximate message passing with hand-over to Levenberg–Marquardt."""
+
+    name: ClassVar[str] = "amp"
+    n_starts: int = 6
+    n_restarts: int = 12
+    max_sweeps: int = 60
+
+    def steps(self, problem: Problem) -> Steps:
+        ensemble = yield from prepare(problem)
+        cache = GrowingBlock(problem.m)
+        best: Fit | None = None
+        for start, rho in starts(problem, ensemble, self.n_starts):
+            result = yield from run(problem, ensemble, start, Tuning(rho=rho), cache, self.max_sweeps)
+            if result is not None and (best is None or result.residual < best.residual):
+                best = result
+            if best is not None and best.residual < EXACT_RESIDUAL:
+                return Outcome(best.x, best.residual, free=best.support.size)
+        start = 0.7 * np.sqrt(ensemble.phi2) * leading_eigenvector(ensemble.S0)
+        for tuning in restarts()[: self.n_restarts]:
+            result = yield from run(problem, ensemble, start, tuning, cache, self.max_sweeps)
+            if result is not None and (best is None or result.residual < best.residual):
+                best = result
+            if best is not None and best.residual < EXACT_RESIDUAL:
+                return Outcome(best.x, best.residual, free=best.support.size)
+        if best is None:
+            return Outcome(start, 1.0)
+        return Outcome(best.x, best.residual, free=best.support.size)

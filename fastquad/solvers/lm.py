@@ -1,0 +1,282 @@
+"""Levenberg–Marquardt on a support, or on all coordinates.
+
+The residual `r_i(z) = z^T Ã_i z − y_i` has the Jacobian `2W`, `W[i] = Ã_i z`. A step minimises the linear model with
+a damping λ,
+
+    min_d ‖r + 2 W d‖² + λ‖d‖²,     d = −½ (W^T W + λ/4)^{-1} W^T r = −½ W^T (W W^T + λ/4)^{-1} r,
+
+by the smaller of the two systems, or by QR where that is nearly singular. The products V of d then say everything
+about the line z + u d: the residual is `r + 2u W d + u² V d`, so the best u is exact (a quartic), and the new W is
+`W + u V`. One product a step, and none to check it: no step is rejected, λ follows the ratio of the actual to the
+predicted decrease.
+
+On a support S only `Ã_i[S, S]` matters. It is read once and kept, so further steps read nothing; where it would be
+too large to keep, each step asks for the products of d, which reads the rows of S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack, lstsq
+
+from fastquad.measurements.base import Float
+from fastquad.solvers import quartic
+from fastquad.solvers.base import Problem, Solver
+from fastquad.solvers.driver import EXACT_RESIDUAL, Block, Outcome, Products, Step, Steps, WeightedSum
+
+#: A block of A that is kept in memory for the steps of one support takes at most this many bytes.
+BLOCK_BYTES = 512 << 20
+
+# Below this reciprocal condition number the normal equations have no correct digit left.
+_SINGULAR = 1e-13
+# Steps that lower ‖r‖² by less than this share are rounding, or the bottom.
+_NEGLIGIBLE = 1e-12
+# As small as a relative residual can be expected to get.
+_ROUNDING = 1e-15
+
+
+class Rule(NamedTuple):
+    """When Levenberg–Marquardt stops.
+
+    After `max_steps`; at a relative residual below `floor`; or, while it is above 1e-3, when ‖r‖² fell less than
+    `factor` times in the last `patience` steps (a start in the wrong valley is worth no more).
+    """
+
+    max_steps: int = 60
+    patience: int = 60
+    factor: float = 4.0
+    floor: float = _ROUNDING
+
+
+class Descent:
+    """z, its products W and residual r, and the steps from there; it is fed with the products of its directions."""
+
+    def __init__(self, y: Float, z: Float, W: Float) -> None:
+        self.y, self.z, self.W = y, z, W
+        self.r = W @ z - y
+        self.scale = float(y @ y)
+        self.square = float(self.r @ self.r)
+        self.curve = [self.square]
+        self.damping = 2.5e-3 * float(np.einsum("ij,ij->", W, W)) / max(1, z.size) or 1.0
+
+    @property
+    def residual(self) -> float:
+        """`‖r‖/‖y‖`."""
+        return float(np.sqrt(self.square / self.scale))
+
+    def direction(self) -> Float:
+        """The minimiser d of the damped linear model."""
+        return -0.5 * _damped_least_squares(self.W, self.r, self.damping)
+
+    def advance(self, d: Float, V: Float) -> None:
+        """Go to the best point of the line z + u d, given the products V of d."""
+        p, q = 2 * (self.W @ d), V @ d
+        u, change = quartic.along(self.r, p, q)
+        model = self.r + p
+        predicted = self.square - float(model @ model)
+        at_one = model + q
+        ratio = (self.square - float(at_one @ at_one)) / predicted if predicted > 0 else 0.0
+        if change < 0:
+            self.z = self.z + u * d
+            self.W = self.W + u * V
+            self.r = self.W @ self.z - self.y
+            self.square = float(self.r @ self.r)
+        self.curve.append(self.square)
+        self.damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
+
+    def finished(self, rule: Rule) -> bool:
+        """Whether another step is of no use."""
+        curve, steps = self.curve, len(self.curve) - 1
+        if steps >= rule.max_steps or self.residual < rule.floor or not np.isfinite(self.square):
+            return True
+        if steps >= 2 and curve[-3] - curve[-1] <= _NEGLIGIBLE * curve[-3]:
+            return True
+        # At the level of rounding ‖r‖ wanders: nothing is left to gain once it no longer halves.
+        if self.residual < 1e-12 and curve[-1] > 0.25 * curve[-2]:
+            return True
+        slow = steps >= rule.patience and curve[-1 - rule.patience] < rule.factor * curve[-1]
+        return slow and self.residual > 1e-3
+
+
+def _damped_least_squares(W: Float, r: Float, damping: float) -> Float:
+    """The d that minimises `‖W d − r‖² + damping ‖d‖²`."""
+    m, s = W.shape
+    tall = m >= s
+    gram = W.T @ W if tall else W @ W.T
+    size = gram.shape[0]
+    gram[np.diag_indices(size)] += damping
+    norm = float(np.abs(gram).sum(axis=0).max()) if size else 0.0
+    factor, solution, info = lapack.dposv(gram, W.T @ r if tall else r, lower=1)
+    if info == 0 and lapack.dpocon(factor, norm, uplo="L")[0] > _SINGULAR:
+        return solution if tall else W.T @ solution
+    padded = np.concatenate([W, np.sqrt(damping) * np.eye(s)])
+    return lstsq(padded, np.concatenate([r, np.zeros(s)]), lapack_driver="gelsy", check_finite=False)[0]
+
+
+@dataclass
+class GrowingBlock:
+    """`Ã_i[P, P]` for a set P of coordinates that grows; no pair is read twice."""
+
+    m: int
+    members: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    array: Float = field(default_factory=lambda: np.zeros((0, 0, 0)))
+
+    def affordable(self, support: NDArray[np.intp]) -> bool:
+        """Whether this support's block can be kept in memory."""
+        total = np.union1d(self.members, support).size
+        return 8 * self.m * total**2 <= BLOCK_BYTES
+
+    def read(self, support: NDArray[np.intp]) -> Generator[Any, Any, Float]:
+        """`Ã_i[S, S]`, (m, s, s); only pairs that were not read before are asked for."""
+        new = np.setdiff1d(support, self.members)
+        if new.size:
+            old = self.members.size
+            members = np.concatenate([self.members, new])
+            fresh = yield Block(new, members)
+            array = np.empty((self.m, members.size, members.size))
+            if old:
+                array[:, :old, :old] = self.array
+            array[:, old:, :] = fresh
+            array[:, :old, old:] = fresh[:, :, :old].transpose(0, 2, 1)
+            self.members, self.array = members, array
+        where = np.empty(int(self.members.max(initial=0)) + 1, dtype=np.intp)
+        where[self.members] = np.arange(self.members.size)
+        position = where[support]
+        if position.size == self.members.size and (position == np.arange(position.size)).all():
+            return self.array
+        return np.ascontiguousarray(self.array[:, position[:, None], position])
+
+
+def on_block(y: Float, z: Float, block: Float, rule: Rule) -> Descent:
+    """Levenberg–Marquardt with all of `Ã_i[S, S]`, (m, s, s), in memory: z (s,) is the start."""
+    m, s, _ = block.shape
+    flat = block.reshape(m * s, s)
+    descent = Descent(y, z, (flat @ z).reshape(m, s))
+    while not descent.finished(rule):
+        d = descent.direction()
+        descent.advance(d, (flat @ d).reshape(m, s))
+    return descent
+
+
+class Fit(NamedTuple):
+    """A signal and what was found of it: the end of a descent, as other stages use it."""
+
+    x: Float
+    residual: float
+    support: NDArray[np.intp]
+    W: Float
+    r: Float
+
+
+def fit(
+    problem: Problem, x: Float, support: NDArray[np.intp], rule: Rule, cache: GrowingBlock | None = None
+) -> Generator[Any, Any, Fit]:
+    """Levenberg–Marquardt from x on a support, a `Step` each.
+
+    W of the result has the support's columns only, r is `A(xx^T) − y`.
+    """
+    cache = cache if cache is not None else GrowingBlock(problem.m)
+    support = np.asarray(support, dtype=np.intp)
+    m, s = problem.m, support.size
+    # Up to here the block is cheaper to read than two passes over the support's rows.
+    small = s <= 0.9 * problem.n and cache.affordable(support)
+    flat = (yield from cache.read(support)).reshape(m * s, s) if small else None
+
+    def products(d: Float) -> Generator[Any, Any, Float]:
+        """The products of d on the support: from the block, or from A."""
+        if flat is not None:
+            return (flat @ d).reshape(m, s)
+        W = yield Products(_expand(d, support, problem.n))
+        return W if s == problem.n else np.ascontiguousarray(W[:, support])
+
+    z = x[support]
+    descent = Descent(problem.y, z, (yield from products(z)))
+    yield Step(_expand(descent.z, support, problem.n), descent.residual)
+    while not descent.finished(rule):
+        d = descent.direction()
+        descent.advance(d, (yield from products(d)))
+        yield Step(_expand(descent.z, support, problem.n), descent.residual)
+    return Fit(_expand(descent.z, support, problem.n), descent.residual, support, descent.W, descent.r)
+
+
+def _expand(z: Float, support: NDArray[np.intp], n: int) -> Float:
+    """The vector of length n with values z on the support."""
+    if z.size == n:
+        return z
+    x = np.zeros(n)
+    x[support] = z
+    return x
+
+
+def leading_eigenvector(S: Float) -> Float:
+    """The unit eigenvector of the algebraically largest eigenvalue of a symmetric matrix."""
+    n = S.shape[0]
+    _, vectors, *_, info = lapack.dsyevr(S, range="I", il=n, iu=n, lower=1)
+    if info != 0:
+        raise ArithmeticError(f"dsyevr failed with info = {info}.")
+    return np.ascontiguousarray(vectors[:, 0])
+
+
+@dataclass(frozen=True)
+class LM(Solver):
+    """Levenberg–Marquardt on a given support, or on all coordinates.
+
+    Without a support it uses no prior and needs m comfortably above n: about 7 passes where gradient methods need
+    hundreds. With a support of s coordinates it reads their s×s block once and nothing more. Starts from `x0`, or
+    from the spectral vector of the support.
+
+    Parameters
+    ----------
+    support : sequence of int, optional
+        The coordinates that may be nonzero. Default: all.
+    max_steps : int
+        It also stops at a relative residual of 1e-15, or when ‖r‖² falls by less than 1e-12 of itself in two steps;
+        the answer is then *converged* if the gradient vanished there.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=60, n=20, rng=0)
+    >>> fq.solve(problem.A, problem.y, method=fq.LM()).status.name
+    'EXACT'
+    """
+
+    name: ClassVar[str] = "lm"
+    support: Sequence[int] | None = None
+    max_steps: int = 100
+
+    def steps(self, problem: Problem) -> Steps:
+        support = np.arange(problem.n) if self.support is None else np.unique(np.asarray(self.support, dtype=np.intp))
+        cache = GrowingBlock(problem.m)
+        if problem.x0 is not None:
+            x = problem.x0
+        else:
+            x = yield from spectral_start(problem, support, cache)
+        result = yield from fit(problem, x, support, Rule(max_steps=self.max_steps), cache)
+        stationary = _stationary(result)
+        return Outcome(result.x, result.residual, converged=stationary, free=support.size)
+
+
+def _stationary(result: Fit) -> bool:
+    """Whether the gradient vanishes: the residual is orthogonal to the columns of the Jacobian."""
+    gradient = np.linalg.norm(result.W.T @ result.r)
+    return bool(gradient <= 1e-6 * np.linalg.norm(result.W) * np.linalg.norm(result.r)) or (
+        result.residual < EXACT_RESIDUAL
+    )
+
+
+def spectral_start(
+    problem: Problem, support: NDArray[np.intp], cache: GrowingBlock
+) -> Generator[Any, Any, Float]:
+    """`φ v1` of `S0 = Σ y_i Ã_i / m` on the support."""
+    if support.size < problem.n and cache.affordable(support):
+        block = yield from cache.read(support)
+        S = np.tensordot(problem.y, block, axes=1)
+    else:
+        S = (yield WeightedSum(problem.y))[support[:, None], support]
+    return _expand(problem.phi * leading_eigenvector(S), support, problem.n)

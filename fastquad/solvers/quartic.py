@@ -1,0 +1,87 @@
+"""Minimisers of quartics, exactly and many at once.
+
+Along any direction d the objective is a quartic: with `p = 2 W d` and `q_i = d^T Ã_i d`,
+
+    ‖r + u p + u² q‖² = ‖r‖² + 2u<r,p> + u²(|p|² + 2<r,q>) + 2u³<p,q> + u⁴|q|².
+
+Its minimum over u is a root of a cubic, which has a closed form; so neither a line search nor the gain of a new
+coordinate needs an iteration or another read of A.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fastquad.measurements.base import Float
+
+# Below this share of the other terms, a quartic's leading coefficient cannot be told from rounding.
+_NEGLIGIBLE = 1e-13
+
+
+def minimise(c1: ArrayLike, c2: ArrayLike, c3: ArrayLike, c4: ArrayLike) -> tuple[Float, Float]:
+    """The u that minimises `c1 u + c2 u² + c3 u³ + c4 u⁴`, and the minimum, elementwise; c4 >= 0.
+
+    >>> minimise(0.0, -2.0, 0.0, 1.0)
+    (array(1.), array(-1.))
+    """
+    c1, c2, c3, c4 = np.broadcast_arrays(*(np.asarray(c, dtype=np.float64) for c in (c1, c2, c3, c4)))
+    # The unit of u in which the quadratic and the quartic term weigh the same makes the test for a flat top safe.
+    quadratic = c4 * np.abs(c1) ** 2 <= _NEGLIGIBLE * np.abs(c2) ** 3
+    safe = np.where(quadratic | (c4 <= 0), 1.0, c4)
+    u, value = _best_root(c1, c2, c3, safe)
+    flat = np.where(c2 > 0, -c1 / np.where(c2 > 0, 2 * c2, 1.0), 0.0)
+    flat_value = flat * (c1 + flat * (c2 + flat * (c3 + flat * c4)))
+    use_flat = (quadratic & (c2 > 0)) | (c4 <= 0)
+    return np.where(use_flat, flat, u)[()], np.where(use_flat, flat_value, value)[()]
+
+
+def _best_root(c1: Float, c2: Float, c3: Float, c4: Float) -> tuple[Float, Float]:
+    """The better of the outer roots of the derivative, for c4 > 0 (the middle one is a maximum)."""
+    shift = c3 / (4 * c4)
+    # With u = t − shift the derivative is 4 c4 (t³ + 3P t + 2Q).
+    P = c2 / (6 * c4) - shift**2
+    Q = shift**3 - shift * c2 / (4 * c4) + c1 / (8 * c4)
+    discriminant = Q**2 + P**3
+    root = np.sqrt(np.maximum(discriminant, 0.0))
+    # One real root, by Cardano without cancellation; or the outer two of three, by cosines.
+    big = -np.copysign(np.cbrt(np.abs(Q) + root), Q)
+    single = big - np.divide(P, big, out=np.zeros_like(big), where=big != 0)
+    radius = np.sqrt(np.maximum(-P, 0.0))
+    cosine = np.divide(-Q, radius**3, out=np.zeros_like(radius), where=radius > 0)
+    angle = np.arccos(np.clip(cosine, -1.0, 1.0)) / 3
+    several = discriminant < 0
+    roots = np.stack([
+        np.where(several, 2 * radius * np.cos(angle), single),
+        np.where(several, 2 * radius * np.cos(angle + 2 * np.pi / 3), single),
+    ])  # fmt: skip
+    u = _newton(roots - shift, c1, c2, c3, c4)
+    values = u * (c1 + u * (c2 + u * (c3 + u * c4)))
+    first = values[0] <= values[1]
+    return np.where(first, u[0], u[1]), np.where(first, values[0], values[1])
+
+
+def _newton(u: Float, c1: Float, c2: Float, c3: Float, c4: Float) -> Float:
+    """One Newton step on the derivative: the closed form loses digits where its terms cancel."""
+    slope = c1 + u * (2 * c2 + u * (3 * c3 + u * 4 * c4))
+    curvature = 2 * c2 + u * (6 * c3 + u * 12 * c4)
+    return u - np.divide(slope, curvature, out=np.zeros_like(u), where=curvature > 0)
+
+
+def along(r: Float, p: Float, q: Float) -> tuple[float, float]:
+    """The u that minimises `‖r + u p + u² q‖²`, and the change of the square there."""
+    u, change = minimise(2 * (r @ p), p @ p + 2 * (r @ q), 2 * (p @ q), q @ q)
+    return float(u), float(change)
+
+
+def gains(r: Float, W: Float, a: Float, a_square: Float | None = None) -> tuple[Float, Float]:
+    """How much `‖r‖²` falls when coordinate j is added, for every j; and its value u_j.
+
+    `r` (m,) is `y − A(zz^T)`, W (m, n) the products of z, a (m, n) the diagonals: the new residual is
+    `r − 2u W_j − u² a_j`.
+    """
+    a_square = np.einsum("ij,ij->j", a, a) if a_square is None else a_square
+    rW, ra = r @ W, r @ a
+    WW, Wa = np.einsum("ij,ij->j", W, W), np.einsum("ij,ij->j", W, a)
+    u, change = minimise(-4 * rW, 4 * WW - 2 * ra, 4 * Wa, a_square)
+    return -change, u
