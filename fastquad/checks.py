@@ -90,7 +90,7 @@ def choice(value: Any, name: str, choices: Iterable[str]) -> str:
     choices = list(choices)
     if not isinstance(value, str) or value not in choices:
         expected = f"one of {', '.join(map(repr, choices))}" if len(choices) > 2 else " or ".join(map(repr, choices))
-        near = get_close_matches(value, choices, n=1) if isinstance(value, str) else []
+        near = get_close_matches(value.lower(), choices, n=1) if isinstance(value, str) else []
         raise ValueError(f"`{name}` must be {expected}, got {value!r}{f'; did you mean {near[0]!r}?' if near else '.'}")
     return value
 

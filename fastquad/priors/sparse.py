@@ -78,9 +78,20 @@ SHRINKAGES: dict[str, Shrinkage] = {"soft": soft, "hard": hard}
 
 
 def shrinkage(threshold: str | Shrinkage) -> Shrinkage:
-    """The operator with this name, or the user's own function of (a, τ)."""
+    """The operator with this name, or the user's own function of (a, τ), whose results are checked."""
     if callable(threshold):
-        return threshold
+        return _checked(threshold)
     if not isinstance(threshold, str) or threshold not in SHRINKAGES:
         raise ValueError(f"`threshold` must be 'soft', 'hard' or a function of (a, tau), got {threshold!r}.")
     return SHRINKAGES[threshold]
+
+
+def _checked(function: Shrinkage) -> Shrinkage:
+    def checked(a: Float, tau: float) -> Float:
+        # A copy, because the function may work in place or keep what it returns.
+        result = np.array(function(a.copy(), tau), dtype=np.float64)
+        if result.shape != a.shape or not np.isfinite(result).all():
+            raise ValueError(f"`threshold` must return {a.size} finite numbers, got {result}.")
+        return result
+
+    return checked

@@ -5,9 +5,9 @@ A method is imported when it is first asked for, so that a solve loads only what
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 
+from fastquad import checks
 from fastquad.solvers.base import Solver
 
 #: The name of each method, and where its class is.
@@ -37,8 +37,4 @@ def load(place: str) -> type[Solver]:
 
 def by_name(name: str) -> type[Solver]:
     """The class of the method with this name."""
-    if name not in METHODS:
-        near = get_close_matches(name.lower(), METHODS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; known methods: {', '.join(METHODS)}."
-        raise ValueError(f"`method` {name!r} is not known{hint}")
-    return load(METHODS[name])
+    return load(METHODS[checks.choice(name, "method", METHODS)])

@@ -71,3 +71,12 @@ class Solver(ABC):
     @abstractmethod
     def steps(self, problem: Problem) -> Steps:
         """The method as a generator: see `fastquad.solvers.driver`."""
+
+
+def negligible_step(tol: float) -> float:
+    """The length of a step, relative to x, below which a method stagnates: 1e-10 at the default tolerance.
+
+    A hundredth of the tolerance, for a method may still get there by steps far shorter than the way that is left; and
+    no less than rounding.
+    """
+    return max(0.01 * tol, 1e-16)

@@ -21,7 +21,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,13 +159,18 @@ class Run:
         """Go on with this answer until the next request, or the end."""
         try:
             item = self.steps.send(answer)
-            while isinstance(item, (Step, Note)):
-                status = self._record(item) if isinstance(item, Step) else self._note(item)
-                if status is not None:
-                    self.stop(status)
+            while True:
+                if isinstance(item, Step):
+                    status = self._record(item)
+                    if status is not None:
+                        self.stop(status)
+                        return
+                elif isinstance(item, Note):
+                    self.notes.append(item.text)
+                else:
+                    self.request = item
                     return
                 item = self.steps.send(None)
-            self.request = item
         except StopIteration as end:
             self._conclude(end.value)
 
@@ -187,9 +192,6 @@ class Run:
         if limits.max_time is not None and time.perf_counter() - self.start >= limits.max_time:
             return Status.MAX_TIME
         return None
-
-    def _note(self, note: Note) -> None:
-        self.notes.append(note.text)
 
     def _record(self, step: Step) -> Status | None:
         elapsed = time.perf_counter() - self.start
@@ -221,6 +223,8 @@ class Run:
         return State(x, self.n_iter, self.n_passes, step.residual, self.signal)
 
     def _conclude(self, outcome: Outcome) -> None:
+        if outcome.status is Status.DIVERGED and self.best is not None:
+            outcome = replace(outcome, x=self.best.x, residual=self.best.residual)
         x = np.array(outcome.x, dtype=np.float64)
         support = np.flatnonzero(x)
         status = self._verdict(outcome, support.size)

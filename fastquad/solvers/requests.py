@@ -49,7 +49,9 @@ class SidedProducts(NamedTuple):
     transpose: bool = False
 
     def cost(self, A: Measurements) -> float:
-        return _cost_of_products(A, int(np.count_nonzero(self.x)))
+        # Where A is symmetric these are the products; elsewhere all of it is read.
+        symmetric = type(A)._sided_products is Measurements._sided_products
+        return _cost_of_products(A, int(np.count_nonzero(self.x))) if symmetric else 1.0
 
     def answer(self, A: Measurements, n_threads: int | None) -> Float:
         return A.sided_products(self.x, transpose=self.transpose, n_threads=n_threads)

@@ -25,18 +25,16 @@ from fastquad import checks
 from fastquad.measurements.base import Float
 from fastquad.priors.sparse import Sparse
 from fastquad.solution import Status
-from fastquad.solvers.base import Problem, Solver
+from fastquad.solvers.base import Problem, Solver, negligible_step
 from fastquad.solvers.driver import Note, Outcome, Request, SidedProducts, Step, Steps
 from fastquad.solvers.spectral import EMPTY_SUPPORT_NOTE, spectral_start
-
-_NEGLIGIBLE_STEP = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True)
 class SPF(Solver):
     """Sparse power factorization; k has to be known.
 
-    Stops where ‖r‖/‖y‖ < `tol` (converged), or where a step changes v by at most 1e-10 ‖v‖ (stagnated); after 200
+    Stops where ‖r‖/‖y‖ < `tol` (converged), or where a step changes v by at most 0.01 tol ‖v‖ (stagnated); after 200
     steps where `solve` is given no `max_iter`. Two passes over A a step, of which sparse iterates need a part.
 
     Parameters
@@ -89,7 +87,7 @@ class SPF(Solver):
             yield Step(x, residual)
             if residual < problem.tol:
                 return Outcome(x, residual, converged=True)
-            if move <= _NEGLIGIBLE_STEP * v_norm:
+            if move <= negligible_step(problem.tol) * v_norm:
                 return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
 
     def _sparsity(self, problem: Problem) -> int:
@@ -97,7 +95,7 @@ class SPF(Solver):
         if k is None and isinstance(problem.prior, Sparse):
             k = problem.prior.k
         if k is None:
-            raise ValueError("`k` must be given to SPF: method=fq.SPF(k=...) or prior=fq.Sparse(k=...).")
+            raise ValueError("`k` must be given to SPF: method=fastquad.SPF(k=...) or prior=fastquad.Sparse(k=...).")
         if k > problem.n:
             raise ValueError(f"`k` must be at most n = {problem.n}, got {k}.")
         return k

@@ -29,13 +29,12 @@ from fastquad.measurements.base import Float
 from fastquad.priors.sparse import Shrinkage, Sparse, shrinkage
 from fastquad.solution import Status
 from fastquad.solvers import quartic
-from fastquad.solvers.base import Problem, Solver
+from fastquad.solvers.base import Problem, Solver, negligible_step
 from fastquad.solvers.driver import Note, Outcome, Products, Request, Step, Steps
 from fastquad.solvers.spectral import EMPTY_SUPPORT_NOTE, spectral_start
 
 # A residual so many times the first one is beyond return.
 _DIVERGED = 1e6
-_NEGLIGIBLE_STEP = 1e-10
 # Products that are carried on by linearity are read afresh after so many steps: rounding adds up.
 _REFRESH = 50
 _STEP_SIZES = ("damped", "constant", "exact")
@@ -61,41 +60,44 @@ class _Flow(Solver):
         checks.choice(self.start, "start", _STARTS)
 
     def steps(self, problem: Problem) -> Steps:
-        y, m, phi_square = problem.y, problem.m, problem.phi**2
-        y_norm = math.sqrt(y @ y)
-        outside = _outside(problem)
-        exact = self.step == "exact"
+        y, m, tol = problem.y, problem.m, problem.tol
+        y_norm, outside = math.sqrt(y @ y), _outside(problem)
+        negligible = negligible_step(tol)
+        unit, exact = self.mu / (m * problem.phi**2), self.step == "exact"
+        beta, shrink = self._thresholding()
         x, empty = yield from self._start(problem)
         W, age = (yield Products(x)), 0
         for t in count():
             r = W @ x - y
-            r_square = float(r @ r)
+            r_square, x_square = float(r @ r), float(x @ x)
             residual = math.sqrt(r_square) / y_norm
-            if residual < problem.tol and age:
+            if residual < tol and age:
                 # Not on the word of products that were carried on.
                 W, age = (yield Products(x)), 0
                 continue
             yield Step(x, residual)
-            if residual < problem.tol:
+            if residual < tol:
                 return Outcome(x, residual, converged=True)
             if t == 0:
                 limit = _DIVERGED * max(1.0, residual)
             elif residual > limit:
                 return Outcome(x, residual, status=Status.DIVERGED)
-            gradient = (r @ W) / m
+            slope = r @ W  # m ∇f
             if outside is not None:
-                gradient[outside] = 0.0
+                slope[outside] = 0.0
             damping = 0.5 ** (t // 1000) if self.step == "damped" else 1.0
-            size = self.mu * damping / phi_square
+            size = unit * damping
             if exact:
-                V = yield Products(gradient)
-                size = -quartic.along(r, 2 * (W @ gradient), V @ gradient)[0]
-            new = self._step(x, size, gradient, r_square, m)
+                V = yield Products(slope)
+                size = -quartic.along(r, 2 * (W @ slope), V @ slope)[0]
+            new = x - size * slope
+            if shrink is not None:
+                new = shrink(new, size * math.sqrt(beta * r_square * x_square))
             move = new - x
-            if move @ move <= (_NEGLIGIBLE_STEP * damping) ** 2 * (x @ x):
+            if move @ move <= (negligible * damping) ** 2 * x_square:
                 return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
             x = new
-            if exact and self._linear and age < _REFRESH:
+            if exact and shrink is None and age < _REFRESH:
                 W, age = W - size * V, age + 1
             else:
                 W, age = (yield Products(x)), 0
@@ -119,18 +121,16 @@ class _Flow(Solver):
             yield Note(EMPTY_SUPPORT_NOTE)
         return x, empty
 
-    #: Whether a step is linear in the gradient, so that its products are too.
-    _linear: ClassVar[bool]
-
-    def _step(self, x: Float, size: float, gradient: Float, r_square: float, m: int) -> Float:
-        raise NotImplementedError
+    def _thresholding(self) -> tuple[float, Shrinkage | None]:
+        """β, and the operator that follows a gradient step."""
+        return 0.0, None
 
 
 @dataclass(frozen=True, kw_only=True)
 class WF(_Flow):
     """Wirtinger flow: gradient descent from a spectral start, for m comfortably above n.
 
-    Stops where ‖r‖/‖y‖ < `tol` (converged), or where a step is at most 1e-10 (μ_t/μ) ‖x‖ (stagnated); after 4000
+    Stops where ‖r‖/‖y‖ < `tol` (converged), or where a step is at most 0.01 tol (μ_t/μ) ‖x‖ (stagnated); after 4000
     steps where `solve` is given no `max_iter`. One pass over A a step.
 
     Parameters
@@ -156,10 +156,6 @@ class WF(_Flow):
     """
 
     name: ClassVar[str] = "wf"
-    _linear: ClassVar[bool] = True
-
-    def _step(self, x: Float, size: float, gradient: Float, r_square: float, m: int) -> Float:
-        return x - size * gradient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +163,7 @@ class TWF(_Flow):
     """Thresholded Wirtinger flow, the paper's method for a sparse signal; k is not needed.
 
     With `prior=fq.Sparse(support=S)` it is the paper's TWF-S. Stops where ‖r‖/‖y‖ < `tol` (converged), or where a
-    step is at most 1e-10 (μ_t/μ) ‖x‖ (stagnated); after 4000 steps where `solve` is given no `max_iter`. One pass
+    step is at most 0.01 tol (μ_t/μ) ‖x‖ (stagnated); after 4000 steps where `solve` is given no `max_iter`. One pass
     over A a step, two with an exact line search; where few entries of the iterate are nonzero, only their rows.
 
     Parameters
@@ -198,7 +194,6 @@ class TWF(_Flow):
     """
 
     name: ClassVar[str] = "twf"
-    _linear: ClassVar[bool] = False
 
     beta: float = 0.5
     threshold: str | Shrinkage = "soft"
@@ -208,12 +203,8 @@ class TWF(_Flow):
         checks.number(self.beta, "beta")
         shrinkage(self.threshold)
 
-    def _step(self, x: Float, size: float, gradient: Float, r_square: float, m: int) -> Float:
-        tau = math.sqrt(self.beta * r_square * float(x @ x)) / m
-        new = shrinkage(self.threshold)(x - size * gradient, size * tau)
-        if np.shape(new) != x.shape or not math.isfinite(new @ new):
-            raise ValueError(f"`threshold` must return {x.size} finite numbers, got {new!r}.")
-        return new
+    def _thresholding(self) -> tuple[float, Shrinkage]:
+        return self.beta, shrinkage(self.threshold)
 
 
 def _support(problem: Problem) -> NDArray[np.intp] | None:

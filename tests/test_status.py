@@ -1,0 +1,159 @@
+"""Every status can be reached, says what to try, and is a success only where the answer can be trusted."""
+
+import numpy as np
+import pytest
+
+import fastquad as fq
+from fastquad import Status
+
+
+@pytest.fixture(scope="module")
+def easy():
+    return fq.problems.gaussian(m=80, n=30, k=3, rng=0)
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    return fq.problems.gaussian(m=80, n=30, k=3, noise=0.05, unit_norm=True, rng=0)
+
+
+reached = set()
+
+
+def check(solution, status):
+    reached.add(status)
+    assert solution.status is status
+    assert solution.success is status.success
+    assert solution.message.startswith(status.sentence)
+    assert solution.n_iter == len(solution.history["residual"])
+    return solution
+
+
+def test_exact(easy):
+    solution = check(fq.solve(easy.A, easy.y, method="twf", tol=1e-10), Status.EXACT)
+    assert solution.residual < 1e-10
+    assert fq.distance(solution.x, easy.x) < 1e-9
+
+
+def test_converged(easy):
+    solution = check(fq.solve(easy.A, easy.y, method="twf"), Status.CONVERGED)
+    assert 1e-9 <= solution.residual < 1e-8
+
+
+def test_exact_even_where_the_budget_ends_there(easy):
+    steps = fq.solve(easy.A, easy.y, method="twf", tol=1e-10).n_iter
+    check(fq.solve(easy.A, easy.y, method="twf", tol=0.0, max_iter=steps), Status.EXACT)
+
+
+@pytest.mark.parametrize("tol", [1e-8, 1e-10])
+def test_undetermined(tol):
+    """Wirtinger flow fits 20 measurements with 40 unknowns: a zero residual that proves nothing."""
+    problem = fq.problems.gaussian(m=20, n=40, k=3, rng=0)
+    solution = check(fq.solve(problem.A, problem.y, method="wf", tol=tol), Status.UNDETERMINED)
+    assert solution.residual < tol
+    assert solution.support.size >= 20
+    assert fq.distance(solution.x, problem.x) > 0.1
+
+
+def test_as_many_nonzeros_as_measurements_is_undetermined():
+    """Not only more: m equations for m unknowns have other solutions as well."""
+    problem = fq.problems.gaussian(m=12, n=12, rng=2)
+    solution = fq.solve(problem.A, problem.y, method="wf", x0=problem.x)
+    assert solution.support.size == 12
+    check(solution, Status.UNDETERMINED)
+
+
+def test_stagnated(noisy):
+    solution = check(fq.solve(noisy.A, noisy.y, method="twf"), Status.STAGNATED)
+    assert f"{solution.residual:.1e}" in solution.message
+
+
+def test_converged_to_the_noise(noisy):
+    """The same end, where the user says how large the noise is."""
+    check(fq.solve(noisy.A, noisy.y, method="twf", noise=0.05), Status.CONVERGED)
+    check(fq.solve(noisy.A, noisy.y, method="twf", noise=0.005), Status.STAGNATED)
+
+
+def test_converged_to_the_rounding_of_a_float32_tensor(easy):
+    solution = check(fq.solve(easy.A.astype(np.float32), easy.y, method="twf"), Status.CONVERGED)
+    assert 1e-8 < solution.residual < 1e-6
+    assert fq.distance(solution.x, easy.x) < 1e-6
+
+
+def test_empty_support(noisy):
+    solution = check(fq.solve(noisy.A, noisy.y, method=fq.TWF(alpha=1e6)), Status.EMPTY_SUPPORT)
+    assert "the largest one alone" in solution.message
+
+
+def test_empty_support_is_said_where_it_did_no_harm(easy):
+    solution = check(fq.solve(easy.A, easy.y, method=fq.TWF(alpha=1e6)), Status.CONVERGED)
+    assert "the largest one alone" in solution.message
+    solution = check(fq.solve(easy.A, easy.y, method=fq.TWF(alpha=1e6), max_iter=3), Status.MAX_ITER)
+    assert "the largest one alone" in solution.message
+
+
+def test_max_iter(easy):
+    solution = check(fq.solve(easy.A, easy.y, method="twf", max_iter=7), Status.MAX_ITER)
+    assert solution.n_iter == 7
+    assert solution.residual == solution.history["residual"].min()
+
+
+def test_max_passes(easy):
+    solution = check(fq.solve(easy.A, easy.y, method="wf", max_passes=5.5), Status.MAX_PASSES)
+    assert 4.5 < solution.n_passes <= 5.5
+
+
+def test_max_time(easy):
+    solution = check(fq.solve(easy.A, easy.y, method="twf", tol=0.0, max_time=1e-9), Status.MAX_TIME)
+    assert solution.n_iter == 1
+
+
+@pytest.mark.parametrize("method", [fq.WF(mu=30.0, step="constant"), fq.TWF(mu=30.0)])
+def test_diverged(easy, method):
+    solution = check(fq.solve(easy.A, easy.y, method=method), Status.DIVERGED)
+    assert np.isfinite(solution.x).all()
+    assert solution.residual == solution.history["residual"].min()
+
+
+def test_overflow_is_divergence_too(easy):
+    x0 = np.full(30, 1e200)
+    check(fq.solve(easy.A, easy.y, method="wf", x0=x0), Status.DIVERGED)
+
+
+def test_stopped_by_the_callback(easy):
+    solution = check(fq.solve(easy.A, easy.y, method="twf", callback=lambda state: state.n_iter == 4), Status.STOPPED)
+    assert solution.n_iter == 4
+    assert solution.residual == solution.history["residual"][-1]
+
+
+def test_trivial(easy):
+    solution = check(fq.solve(easy.A, np.zeros(80), method="twf"), Status.TRIVIAL)
+    assert not solution.x.any()
+    assert solution.n_passes == 0
+
+
+def test_every_status_was_reached():
+    assert reached == set(Status)
+
+
+def test_sentences_tell_what_to_try():
+    for status in Status:
+        assert status.sentence.endswith(".")
+        if not status.success and status is not Status.STOPPED:
+            assert any(word in status.sentence for word in ("Raise", "Try", "Use", "Lower"))
+
+
+def test_spf_statuses(easy):
+    assert fq.solve(easy.A, easy.y, method=fq.SPF(k=3), tol=1e-10).status is Status.EXACT
+    assert fq.solve(easy.A, easy.y, method=fq.SPF(k=3)).success
+    assert fq.solve(easy.A, easy.y, method=fq.SPF(k=1)).status is Status.STAGNATED
+    assert fq.solve(easy.A, easy.y, method=fq.SPF(k=3), max_iter=1).status is Status.MAX_ITER
+
+
+def test_no_failure_is_called_a_success():
+    """Where TWF at the paper's β often ends with a zero residual and as many nonzeros as measurements."""
+    for seed in range(25):
+        problem = fq.problems.gaussian(m=12, n=20, k=3, rng=seed)
+        solution = fq.solve(problem.A, problem.y, method="twf", max_iter=1500)
+        if solution.success:
+            assert fq.distance(solution.x, problem.x) < 1e-3
