@@ -57,10 +57,7 @@ class Measurements(ABC):
         n_threads = parallel.resolve(n_threads)
         if x.ndim == 2 and x.shape[1] == 1:
             return self.products(x[:, 0], n_threads=n_threads)[:, :, None]
-        support = np.flatnonzero(x if x.ndim == 1 else x.any(axis=1))
-        if self.reads_rows(support.size):
-            return self._products_on(support, x[support], n_threads)
-        return self._products(x, n_threads)
+        return self._apply(x, n_threads)
 
     def sided_products(self, x: ArrayLike, *, transpose: bool = False, n_threads: int | None = None) -> Float:
         """`A_i x`, or `A_i^T x`, of the matrices as given; the same as `products` where A is stored symmetric."""
@@ -162,6 +159,14 @@ class Measurements(ABC):
         for start in range(0, self.m, step):
             stop = min(self.m, start + step)
             yield slice(start, stop), self.matrices(start, stop)
+
+    def _apply(self, x: Float, n_threads: int) -> Float:
+        """`products` without the checks, which take a tenth of the time where A is small."""
+        nonzero = x if x.ndim == 1 else x.any(axis=1)
+        if self.reads_rows(np.count_nonzero(nonzero)):
+            support = np.flatnonzero(nonzero)
+            return self._products_on(support, x[support], n_threads)
+        return self._products(x, n_threads)
 
     def _products(self, x: Float, n_threads: int) -> Float:
         W = np.empty((self.m, *x.shape))

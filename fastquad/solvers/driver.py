@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastquad import parallel
 from fastquad.measurements.base import Float, Measurements
 from fastquad.solution import Solution, Status
 from fastquad.solvers.requests import (
@@ -307,7 +308,7 @@ class _Answerer:
     """Answers requests from A, and charges each run for the share of A that its answer took."""
 
     def __init__(self, A: Measurements, n_threads: int | None) -> None:
-        self.A, self.n_threads = A, n_threads
+        self.A, self.n_threads = A, parallel.resolve(n_threads)
         self._diagonals: Float | None = None
 
     def serve(self, run: Run) -> None:
@@ -352,13 +353,15 @@ class _Answerer:
         return answer
 
     def _check(self, request: Any, answer: Any) -> None:
-        """Raise where A holds NaN or inf: then the answer does too. Its own overflow is the solver's matter."""
+        """Raise where A holds NaN or inf: then the answer does too. What a solver asked for
+        with, and overflow, are its own matter."""
         if type(request) is Together:
             return
         array = answer[0] if type(answer) is tuple else answer
-        flat = array.reshape(-1)
         # A sum of squares is not finite if an entry is not: one read at the speed of memory, and no temporary.
-        if math.isfinite(np.vdot(flat, flat)) or np.isfinite(array).all():
+        if math.isfinite(np.vdot(array, array)) or np.isfinite(array).all():
+            return
+        if not all(np.isfinite(part).all() for part in request if _is_float(part)):
             return
         # Asked again at scale one, what overflowed does not any more.
         array = _at_scale_one(request).answer(self.A, self.n_threads)
@@ -366,11 +369,15 @@ class _Answerer:
             raise ValueError("`A` must be finite, got NaN or inf.")
 
 
+def _is_float(part: Any) -> bool:
+    return isinstance(part, np.ndarray) and part.dtype.kind == "f"
+
+
 def _at_scale_one(request: Any) -> Any:
     """The request with each of its float vectors divided by its largest entry."""
     parts = []
     for part in request:
-        if isinstance(part, np.ndarray) and part.dtype.kind == "f" and part.any():
+        if _is_float(part) and part.any():
             part = part / np.abs(part).max()
         parts.append(part)
     return type(request)(*parts)

@@ -68,8 +68,8 @@ class _Flow(Solver):
         x, empty = yield from self._start(problem)
         W, age = (yield Products(x)), 0
         for t in count():
-            r = W @ x - y
-            r_square, x_square = float(r @ r), float(x @ x)
+            r = W.dot(x) - y
+            r_square, x_square = r.dot(r), x.dot(x)
             residual = math.sqrt(r_square) / y_norm
             if residual < tol and age:
                 # Not on the word of products that were carried on.
@@ -82,7 +82,7 @@ class _Flow(Solver):
                 limit = _DIVERGED * max(1.0, residual)
             elif residual > limit:
                 return Outcome(x, residual, status=Status.DIVERGED)
-            slope = r @ W  # m ∇f
+            slope = r.dot(W)  # m ∇f
             if outside is not None:
                 slope[outside] = 0.0
             damping = 0.5 ** (t // 1000) if self.step == "damped" else 1.0
@@ -94,7 +94,7 @@ class _Flow(Solver):
             if shrink is not None:
                 new = shrink(new, size * math.sqrt(beta * r_square * x_square))
             move = new - x
-            if move @ move <= (negligible * damping) ** 2 * x_square:
+            if move.dot(move) <= (negligible * damping) ** 2 * x_square:
                 return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
             x = new
             if exact and shrink is None and age < _REFRESH:
