@@ -104,7 +104,8 @@ def simulate(
     (50,)
     """
     m, n = checks.count(m, "m"), checks.count(n, "n")
-    n_drawn = 1 if n_signals is None else checks.count(n_signals, "n_signals")
+    if n_signals is not None:
+        checks.count(n_signals, "n_signals")
     noise, outliers = checks.number(noise, "noise"), checks.number(outliers, "outliers")
     if outliers > 1:
         raise ValueError(f"`outliers` must be between 0 and 1, got {outliers!r}.")
@@ -113,9 +114,12 @@ def simulate(
         raise TypeError(f"`dtype` must be float32 or float64, got {dtype}.")
     rng = checks.generator(rng, default=None)
     A = ENSEMBLES[checks.choice(ensemble, "ensemble", ENSEMBLES)](m, n, dtype, rng)
-    X = _signals(n, k, signal, n_drawn, rng)
+    X = _signals(n, k, signal, n_signals, rng)
     if unit_norm:
-        X = X / np.linalg.norm(X, axis=1, keepdims=True)
+        norms = np.linalg.norm(X, axis=1, keepdims=True)
+        if not norms.all():
+            raise ValueError("`signal` must not be zero where its norm is to be one.")
+        X = X / norms
     Y = as_measurements(A).measure(X.T).T + noise * rng.standard_normal((len(X), m))
     _corrupt(Y, outliers, rng)
     Y = np.ascontiguousarray(Y)
@@ -131,20 +135,21 @@ def _corrupt(Y: Float, outliers: float, rng: Rng) -> None:
         y[where] = 10 * np.sqrt(np.mean(y**2)) * rng.standard_normal(len(where))
 
 
-def _signals(n: int, k: int | None, signal: str | ArrayLike, b: int, rng: Rng) -> Float:
-    """b signals, (b, n)."""
+def _signals(n: int, k: int | None, signal: str | ArrayLike, n_signals: int | None, rng: Rng) -> Float:
+    """One signal, or n_signals, as the rows of an array."""
     if not isinstance(signal, str):
-        X = np.atleast_2d(checks.real_array(signal, "signal"))
-        if X.shape[1] != n or (b > 1 and X.shape[0] != b):
-            raise ValueError(f"`signal` must have shape ({n},) or ({b}, {n}), got {np.shape(signal)}.")
-        if k is not None:
-            raise ValueError(f"`k` must not be given with a given signal, got {k!r}.")
-        return X
+        X = checks.real_array(signal, "signal")
+        if X.ndim not in (1, 2) or X.shape[-1] != n or not X.size:
+            raise ValueError(f"`signal` must have shape ({n},) or (b, {n}), got {X.shape}.")
+        for name, value in (("k", k), ("n_signals", n_signals)):
+            if value is not None:
+                raise ValueError(f"`{name}` must not be given with a given signal, got {value!r}.")
+        return np.atleast_2d(X)
     k = n if k is None else k
     if checks.count(k, "k") > n:
         raise ValueError(f"`k` must be at most n = {n}, got {k}.")
     draw = SIGNALS[checks.choice(signal, "signal", SIGNALS)]
-    X = np.zeros((b, n))
+    X = np.zeros((n_signals or 1, n))
     for x in X:
         x[rng.permutation(n)[:k]] = draw(k, rng)
     return X

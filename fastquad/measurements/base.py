@@ -163,7 +163,7 @@ class Measurements(ABC):
     def _apply(self, x: Float, n_threads: int) -> Float:
         """`products` without the checks, which take a tenth of the time where A is small."""
         nonzero = x if x.ndim == 1 else x.any(axis=1)
-        if self.reads_rows(np.count_nonzero(nonzero)):
+        if self.reads_rows(int(np.count_nonzero(nonzero))):
             support = np.flatnonzero(nonzero)
             return self._products_on(support, x[support], n_threads)
         return self._products(x, n_threads)
