@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from fastquad import problems
+from fastquad import datasets, decoders, problems
 from fastquad.front_door import measure, solve, spectral_init
 from fastquad.gradient import GradientCheck, check_gradient
 from fastquad.measurements import Measurements, PackedTensor, RankOneTensor, RawTensor, as_measurements, pack
 from fastquad.parallel import set_num_threads
-from fastquad.priors import Sparse
+from fastquad.priors import Generative, Sparse
 from fastquad.solution import Solution, Status, distance
 
 __all__ = [
+    "Generative",
     "GradientCheck",
     "Measurements",
     "PackedTensor",
@@ -21,6 +22,8 @@ __all__ = [
     "Status",
     "as_measurements",
     "check_gradient",
+    "datasets",
+    "decoders",
     "distance",
     "measure",
     "pack",

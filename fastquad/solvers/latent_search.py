@@ -1,0 +1,162 @@
+"""Where latent Levenberg–Marquardt starts: a search in the span of a few principal directions of the decoder.
+
+With `B_i = U^T Ã_i U`, (p, p), and `h(z) = U^T g(z)`, the residual is `t h^T B_i h − y_i` up to what U leaves out, and nothing of
+A is read any more. All starts of all signals are one batch, in float32.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fastquad.measurements.base import Float
+from fastquad.priors.generative import Generative
+from fastquad.priors.least_squares import Descents, Indices, Normal, concatenate, normal
+
+# Jacobians of so many codes at a time stay in the cache.
+_CHUNK = 32
+# Each stage goes on with this share of the starts, for so many steps.
+_STAGES = ((1.0, 3), (0.5, 3), (0.25, 4), (0.0, 4))
+# A step that promises to lower `‖r‖² + λ‖z‖²` by less than this many λ moves z by a small part of its posterior deviation.
+NEGLIGIBLE = 0.1
+
+
+class Unknowns(NamedTuple):
+    """What is to be found for one signal: θ = its code z, followed by t = ‖x‖² where that is not known."""
+
+    prior: Generative
+    y: Float
+    square: float  # t, or where to start
+    free: bool  # whether t is unknown
+    ridge: float  # the first λ
+    noise: float  # the variance of the noise where it is known, else 0: λ is at least this
+
+    @property
+    def size(self) -> int:
+        """How many numbers θ has."""
+        return self.prior.decoder.n_latent + self.free
+
+    def split(self, theta: Float) -> tuple[Float, Float]:
+        """Codes (b, k) and t (b,) of the rows of θ."""
+        if self.free:
+            return theta[:, :-1], theta[:, -1]
+        return theta, np.full(len(theta), self.square)
+
+    def weights(self, ridge: Float) -> Float:
+        """The λ of each number in θ, (b, size), for those (b,) of the codes: t is not held back."""
+        weights = np.repeat(ridge[:, None], self.size, axis=1)
+        if self.free:
+            weights[:, -1] = 0
+        return weights
+
+
+def quadratic_residuals(W: Float, g: Float, J: Float, t: Float, Y: Float, free: bool) -> Normal:
+    """Normal equations of `r_i = t g^T Ã_i g − y_i` in z, and in t where it is free.
+
+    W (b, m, n) are the products of the signals g (b, n), J (b, n, k) their derivatives; t is (b,) and Y (b, m).
+    """
+    q = (W @ g[:, :, None])[:, :, 0]
+    t = t.astype(q.dtype)
+    jacobian = W @ J
+    jacobian *= 2 * t[:, None, None]
+    if free:
+        jacobian = np.concatenate([jacobian, q[:, :, None]], axis=2)
+    return normal(t[:, None] * q - Y, jacobian)
+
+
+def evidence(at: Normal, ridge: Float, noise: Float, m: int, n_latent: int) -> Float:
+    """The next λ, (b,): `‖r‖²/(m − γ)`, γ the number of unknowns that the data determine; at least the known noise."""
+    size = at.gram.shape[1]
+    if m <= size:
+        return ridge
+    spectrum = np.maximum(np.linalg.eigvalsh(at.gram[:, :n_latent, :n_latent]), 0)
+    determined = (spectrum / (spectrum + ridge[:, None])).sum(axis=1) + size - n_latent
+    return np.maximum(at.square / (m - determined), noise)
+
+
+def search(B: Float, signals: list[Unknowns], n_starts: int) -> list[Float]:
+    """The best θ found for each signal, by successive halving of Levenberg–Marquardt runs in the compressed space."""
+    space = _Compressed(B, signals)
+    b, first = len(signals), signals[0]
+    theta = space.starts(n_starts)
+    r = len(theta) // b
+    owner = np.repeat(np.arange(b), r)
+    ridge = np.array([signal.ridge for signal in signals])
+    noise = np.array([signal.noise for signal in signals])
+    descents = Descents(theta, space.evaluate(theta, owner), first.weights(ridge)[owner])
+    alive = np.arange(b * r)
+    for share, n_steps in _STAGES:
+        alive = _fittest(descents.value, alive, b, max(1, int(share * r)))
+        for _ in range(n_steps):
+            trial = descents.propose(alive)
+            useful = descents.predicted[alive] > NEGLIGIBLE * ridge[owner[alive]]
+            which, trial = alive[useful], trial[useful]
+            if not which.size:
+                break
+            descents.receive(which, trial, space.evaluate(trial, owner[which]))
+        best = _fittest(descents.value, alive, b, 1)
+        at = Normal(*(part[best] for part in descents.at))
+        ridge = evidence(at, ridge, noise, space.m, first.prior.decoder.n_latent)
+        descents.set_ridge(first.weights(ridge)[owner])
+    return list(descents.Z[_fittest(descents.value, alive, b, 1)])
+
+
+def _fittest(value: Float, alive: Indices, b: int, size: int) -> Indices:
+    """Of the starts that are alive, the same number for each of b signals, those of least value: `size` a signal."""
+    rows = alive.reshape(b, -1)
+    order = np.argsort(value[rows], axis=1)[:, :size]
+    return np.take_along_axis(rows, order, axis=1).ravel()
+
+
+class _Compressed:
+    """The measurements in the span of U, for signals with one A."""
+
+    def __init__(self, B: Float, signals: list[Unknowns]) -> None:
+        self.m, p, _ = B.shape
+        self.signals, self.first = signals, signals[0]
+        self.decoder = self.first.prior.fast
+        dtype = self.decoder.dtype
+        self.U = self.first.prior.basis(p).astype(dtype)
+        self.B = B.astype(dtype)
+        self.Y = np.stack([signal.y for signal in signals]).astype(dtype)
+
+    def evaluate(self, theta: Float, owner: Indices) -> Normal:
+        """Normal equations at the rows of θ, each of the signal with its number in `owner`."""
+        return concatenate(
+            [self._evaluate(theta[s : s + _CHUNK], owner[s : s + _CHUNK]) for s in range(0, len(theta), _CHUNK)]
+        )
+
+    def _evaluate(self, theta: Float, owner: Indices) -> Normal:
+        p = self.U.shape[1]
+        codes, t = self.first.split(theta)
+        if not self.first.free:
+            t = np.array([self.signals[i].square for i in owner])
+        g, J = self.decoder.jacobian(codes.astype(self.decoder.dtype))
+        h = g @ self.U
+        J = (J.transpose(0, 2, 1) @ self.U).transpose(0, 2, 1)
+        W = (h @ self.B.reshape(-1, p).T).reshape(len(h), self.m, p)
+        return quadratic_residuals(W, h, J, t, self.Y[owner], self.first.free)
+
+    def starts(self, n_starts: int) -> Float:
+        """For each signal the θ of the samples with the highest posterior, (b·r, size)."""
+        codes, signals = self.first.prior.samples
+        Q = self._measure(signals @ self.U)
+        overlap, power = self.Y @ Q.T, np.einsum("si,si->s", Q, Q)
+        square = np.array([signal.square for signal in self.signals])[:, None]
+        if self.first.free:
+            # The t that fits best; a sample that has little in common with the signal would give nearly none.
+            t = np.clip(overlap / power, 0.2 * square, square)
+        else:
+            t = np.broadcast_to(square, overlap.shape)
+        ridge = np.array([signal.ridge for signal in self.signals])[:, None]
+        cost = t * (t * power - 2 * overlap) + ridge * np.einsum("sk,sk->s", codes, codes)
+        best = np.argsort(cost, axis=1)[:, :n_starts]
+        theta = np.concatenate([codes[best], np.take_along_axis(t, best, axis=1)[:, :, None]], axis=2)
+        return theta.reshape(-1, theta.shape[2])[:, : self.first.size].astype(np.float64)
+
+    def _measure(self, H: Float) -> Float:
+        """`h^T B_i h` for the rows of H, (N, m): as products of the distinct entries of `h h^T` and `B_i`."""
+        j, k = np.triu_indices(H.shape[1])
+        twice = np.where(j == k, 1, 2).astype(H.dtype)
+        return (H[:, j] * H[:, k]) @ (self.B[:, j, k] * twice).T
