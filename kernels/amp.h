@@ -4,10 +4,10 @@
 
 #include <math.h>
 #include <stddef.h>
-#include "clones.h"
+#include "lanes.h"
 
 /* out_j = sum_k S[j, k] z_k */
-FQ_CLONES
+CLONES
 static void fq_matvec(const double *S, const double *z, double *out, ptrdiff_t n)
 {
     for (ptrdiff_t j = 0; j < n; j++) {

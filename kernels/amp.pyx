@@ -1,4 +1,3 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, language_level=3
 """The inner loop of AMP on S alone: no read of A."""
 
 from libc.math cimport fabs, sqrt

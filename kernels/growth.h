@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#include "clones.h"
+#include "lanes.h"
 
 #define FQ_LANES 16
 #define FQ_MAX_SUPPORT 64
@@ -39,7 +39,7 @@ static inline const float *fq_pair(const fq_block *block, ptrdiff_t a, ptrdiff_t
 }
 
 /* out = sum_t c_t rows_t */
-FQ_CLONES
+CLONES
 static void fq_combine(const float *const *rows, const float *c, int count, float *out, ptrdiff_t length)
 {
     ptrdiff_t i = 0;
@@ -60,7 +60,7 @@ static void fq_combine(const float *const *rows, const float *c, int count, floa
 }
 
 /* dots = (<a, b>, <b, b>) */
-FQ_CLONES
+CLONES
 static void fq_two_dots(const float *a, const float *b, float *dots, ptrdiff_t length)
 {
     float ab = 0, bb = 0;
@@ -74,7 +74,7 @@ static void fq_two_dots(const float *a, const float *b, float *dots, ptrdiff_t l
 }
 
 /* gram[a, b] = <W_a, W_b> for b <= a, and projection_a = <W_a, r> */
-FQ_CLONES
+CLONES
 static void fq_gram(const float *W, const float *r, int s, ptrdiff_t length, double *gram, double *projection)
 {
     for (int a = 0; a < s; a++) {
@@ -96,7 +96,7 @@ static void fq_gram(const float *W, const float *r, int s, ptrdiff_t length, dou
 }
 
 /* dots = (<r,p>, <r,q>, <p,p>, <p,q>, <q,q>) */
-FQ_CLONES
+CLONES
 static void fq_line_dots(const float *r, const float *p, const float *q, double *dots, ptrdiff_t length)
 {
     float rp = 0, rq = 0, pp = 0, pq = 0, qq = 0;
@@ -116,7 +116,7 @@ static void fq_line_dots(const float *r, const float *p, const float *q, double 
 }
 
 /* out += c v */
-FQ_CLONES
+CLONES
 static void fq_axpy(float c, const float *v, float *out, ptrdiff_t length)
 {
     for (ptrdiff_t i = 0; i < length; i++)
@@ -344,6 +344,82 @@ static void fq_grow(const fq_block *block, fq_support *T, ptrdiff_t seed, int sk
         fq_fit(block, T, goal);
         curve[T->size - 1] = T->rss;
     }
+}
+
+/* The RSS that would be added without each member, to second order: z² / ((4 W^T W)^{-1})_aa. */
+static void fq_drop_costs(const fq_block *block, const fq_support *T, double *costs)
+{
+    double gram[FQ_MAX_SUPPORT * FQ_MAX_SUPPORT], factor[FQ_MAX_SUPPORT * FQ_MAX_SUPPORT];
+    double unit[FQ_MAX_SUPPORT], column[FQ_MAX_SUPPORT], trace = 0;
+    const int s = T->size;
+    fq_gram(T->W, T->r, s, block->length, gram, column);
+    for (int a = 0; a < s; a++)
+        trace += gram[a * FQ_MAX_SUPPORT + a];
+    for (int a = 0; a < s; a++) {
+        for (int b = 0; b < s; b++)
+            unit[b] = a == b;
+        const int regular = fq_solve(gram, 1e-6 * trace / s, unit, factor, column, s);
+        costs[a] = regular && column[a] > 0 ? 4 * T->z[a] * T->z[a] / column[a] : 0;
+    }
+}
+
+/* Remove member a, and update W and r. */
+static void fq_drop(const fq_block *block, fq_support *T, int a)
+{
+    const ptrdiff_t length = block->length, j = T->member[a];
+    const float z = (float)T->z[a];
+    for (int t = 0, to = 0; t < T->size; t++) {
+        if (t == a)
+            continue;
+        fq_axpy(-z, fq_pair(block, T->member[t], j), T->W + t * length, length);
+        if (to != t)
+            memcpy(T->W + to * length, T->W + t * length, length * sizeof(float));
+        T->member[to] = T->member[t];
+        T->z[to++] = T->z[t];
+    }
+    T->size--;
+    fq_residual(block, T);
+}
+
+/* Drop the member that costs least while the RSS grows less than 1 + allowance/(m − s) times.
+   T holds a fitted support on entry; on exit its members and z are those of the last that was accepted. */
+static void fq_prune(const fq_block *block, fq_support *T, double allowance, ptrdiff_t m)
+{
+    double costs[FQ_MAX_SUPPORT], z[FQ_MAX_SUPPORT];
+    ptrdiff_t member[FQ_MAX_SUPPORT];
+    float dots[2];
+    fq_two_dots(block->y, block->y, dots, block->length);
+    /* An RSS of zero would make every member matter: below this one nothing is left to explain. */
+    const double least = 1e-8 * dots[1];
+    while (T->size > 1) {
+        const int size = T->size;
+        const double rss = T->rss;
+        const double allowed = (rss + least) * (1 + allowance / (m > size ? m - size : 1));
+        int worst = 0;
+        fq_drop_costs(block, T, costs);
+        for (int a = 1; a < size; a++)
+            if (costs[a] < costs[worst])
+                worst = a;
+        memcpy(z, T->z, sizeof z);
+        memcpy(member, T->member, sizeof member);
+        fq_drop(block, T, worst);
+        fq_fit(block, T, least);
+        if (T->rss + least > allowed) {
+            memcpy(T->z, z, sizeof z);
+            memcpy(T->member, member, sizeof member);
+            T->size = size;
+            T->rss = rss;
+            return;
+        }
+    }
+}
+
+/* W, r and the RSS of a support whose members and z are given. */
+static void fq_load(const fq_block *block, fq_support *T)
+{
+    for (int a = 0; a < T->size; a++)
+        fq_product(block, T, T->z, T->member[a], T->W + a * block->length);
+    fq_residual(block, T);
 }
 
 #endif

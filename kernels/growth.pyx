@@ -1,4 +1,3 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, language_level=3
 """Greedy growth from many seeds on a packed block of A."""
 
 from libc.stddef cimport ptrdiff_t
@@ -27,6 +26,9 @@ cdef extern from "growth.h" nogil:
 
     void fq_grow(const fq_block *block, fq_support *T, ptrdiff_t seed, int skip1, int skip2, int limit,
                  int checkpoint, double cut, double *curve)
+    void fq_load(const fq_block *block, fq_support *T)
+    void fq_prune(const fq_block *block, fq_support *T, double allowance, ptrdiff_t m)
+    void fq_axpy(float c, const float *v, float *out, ptrdiff_t length)
 
 
 LANES = FQ_LANES
@@ -36,6 +38,20 @@ MAX_SUPPORT = FQ_MAX_SUPPORT
 def work_size(Py_ssize_t length):
     """How many floats `grow` needs to work in."""
     return (2 * FQ_MAX_SUPPORT + 3) * length
+
+
+cdef void _bind(fq_block *block, fq_support *T, const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p,
+                float[::1] work) noexcept:
+    """Point the structures at the arrays."""
+    cdef Py_ssize_t length = pairs.shape[1]
+    block.pairs = &pairs[0, 0]
+    block.y = &y[0]
+    block.length = length
+    block.p = p
+    T.W = &work[0]
+    T.V = T.W + FQ_MAX_SUPPORT * length
+    T.r = T.V + FQ_MAX_SUPPORT * length
+    T.scratch = T.r + length
 
 
 def grow(const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, const Py_ssize_t[::1] seeds,
@@ -48,15 +64,8 @@ def grow(const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, const Py_s
     """
     cdef fq_block block
     cdef fq_support T
-    cdef Py_ssize_t i, a, length = pairs.shape[1]
-    block.pairs = &pairs[0, 0]
-    block.y = &y[0]
-    block.length = length
-    block.p = p
-    T.W = &work[0]
-    T.V = T.W + FQ_MAX_SUPPORT * length
-    T.r = T.V + FQ_MAX_SUPPORT * length
-    T.scratch = T.r + length
+    cdef Py_ssize_t i, a
+    _bind(&block, &T, pairs, y, p, work)
     with nogil:
         for i in range(seeds.shape[0]):
             fq_grow(&block, &T, seeds[i], plan[0], plan[1], plan[2], plan[3], cut, &curves[i, 0])
@@ -64,3 +73,32 @@ def grow(const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, const Py_s
             for a in range(T.size):
                 members[i, a] = T.member[a]
                 values[i, a] = T.z[a]
+
+
+def prune(const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, Py_ssize_t m, double allowance,
+          float[::1] work, Py_ssize_t[::1] members, double[::1] values):
+    """Drop members while the RSS grows less than 1 + allowance/(m − s) times; the size that is left, and the RSS.
+
+    members and values are overwritten.
+    """
+    cdef fq_block block
+    cdef fq_support T
+    cdef Py_ssize_t a
+    _bind(&block, &T, pairs, y, p, work)
+    with nogil:
+        T.size = <int>members.shape[0]
+        for a in range(T.size):
+            T.member[a] = members[a]
+            T.z[a] = values[a]
+        fq_load(&block, &T)
+        fq_prune(&block, &T, allowance, m)
+        for a in range(T.size):
+            members[a] = T.member[a]
+            values[a] = T.z[a]
+    return T.size, T.rss
+
+
+def add_scaled(float c, const float[::1] v, float[::1] out):
+    """`out += c v`"""
+    with nogil:
+        fq_axpy(c, &v[0], &out[0], v.shape[0])

@@ -24,16 +24,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastquad._kernels.amp import denoise
 from fastquad.measurements.base import Float
 from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import EXACT_RESIDUAL, Diagonals, Outcome, Products, Step, Steps, Sweep, WeightedSum
-from fastquad.solvers.lm import Fit, GrowingBlock, Rule, fit, leading_eigenvector
+from fastquad.solvers.lm import Fit, GrowingBlock, Rule, fit
+from fastquad.solvers.noise import MAX_SHARE, convincing, exact_enough, outcome, stepwise
+from fastquad.solvers.spectral import leading_eigenvector
 
 # A hand-over either converges within a few steps, or is in the wrong valley.
 _HAND_OVER = Rule(max_steps=20, patience=4)
+# So many sweeps in a row that move z by less than 0.1% mean that AMP has settled.
+_STILL = 3
 
 
 class Tuning(NamedTuple):
@@ -72,23 +75,40 @@ class Ensemble:
         return r, S, values
 
 
+@dataclass
+class Trail:
+    """Where one run of AMP ended: its estimate, and the best hand-over that was tried."""
+
+    z: Float
+    v: Float
+    weight: Float
+    settled: bool = False
+    fit: Fit | None = None
+
+    def keep(self, found: Fit) -> None:
+        """Remember a fit if it is the best."""
+        if self.fit is None or found.residual < self.fit.residual:
+            self.fit = found
+
+
 def run(
     problem: Problem, ensemble: Ensemble, start: Float, tuning: Tuning, cache: GrowingBlock, max_sweeps: int = 60
-) -> Generator[Any, Any, Fit | None]:
-    """AMP from one start; the fit of the hand-over that ended exactly, or the last one tried."""
-    n, m, gain = problem.n, problem.m, ensemble.gain
-    phi2 = tuning.norm * ensemble.phi2
-    y = ensemble.y
+) -> Generator[Any, Any, Trail]:
+    """AMP from one start, with a hand-over every third sweep once the residual has begun to fall."""
+    n, m, gain, y = problem.n, problem.m, ensemble.gain, ensemble.y
+    phi2, y_norm = tuning.norm * ensemble.phi2, float(np.linalg.norm(problem.y))
     r, S, square = y, ensemble.S0, float(y @ y)
     prior = np.array([tuning.rho, phi2 / (n * tuning.rho)])
     state = np.zeros((7, n))
     state[0] = state[1] = start
     state[2] = max(phi2 - start @ start, 0.1 * phi2) / n
-    z, v, weight = state[0], state[2], state[3]
-    last: Fit | None = None
+    z, v = state[0], state[2]
+    trail = Trail(z, v, state[3])
+    still = 0
     for t in range(max_sweeps):
-        D = float(r @ r) * gain / (2 * m * m)
-        denoise(S, D, state, prior, phi2, tuning.keep, tuning.inner, 1e-3, tuning.learn)
+        before = z.copy()
+        r_square = float(r @ r)
+        denoise(S, r_square * gain / (2 * m * m), state, prior, phi2, tuning.keep, tuning.inner, 1e-3, tuning.learn)
         q = float(z @ z)
         if not q <= 3 * phi2:
             break
@@ -96,25 +116,28 @@ def run(
             # Without this, z = 0 is a trap for m < n.
             z *= np.sqrt(0.3 * phi2 / max(q, 1e-300))
             q = 0.3 * phi2
-        if t % 3 == 2 and float(r @ r) < 0.36 * square:
-            last = yield from hand_over(problem, z, v, weight, cache)
-            if last.residual < EXACT_RESIDUAL:
+        if t % 3 == 2 and r_square < 0.36 * square:
+            found = yield from hand_over(problem, trail, cache)
+            trail.keep(found)
+            if exact_enough(problem, found.residual):
                 break
-        beta = min(1.0, 2 * q * float(v.sum()) * m / (gain * float(r @ r)))
+        still = still + 1 if float(np.sum((z - before) ** 2)) < 1e-6 * q else 0
+        if still >= _STILL:
+            trail.settled = True
+            break
+        beta = min(1.0, 2 * q * float(v.sum()) * m / (gain * r_square))
         r, S, values = yield from ensemble.sweep(z, v, y + beta * r)
-        yield Step(z.copy(), float(np.linalg.norm(problem.y - values) / np.linalg.norm(problem.y)))
+        yield Step(z.copy(), float(np.linalg.norm(problem.y - values)) / y_norm)
         S += np.outer(z, z)
         S[np.diag_indices(n)] += v
-    return last
+    return trail
 
 
-def hand_over(
-    problem: Problem, z: Float, v: Float, weight: Float, cache: GrowingBlock
-) -> Generator[Any, Any, Fit]:
+def hand_over(problem: Problem, trail: Trail, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
     """Levenberg–Marquardt on the coordinates that AMP holds for nonzero; enlarged where that nearly fits."""
-    m, n = problem.m, problem.n
+    m, n, z, weight = problem.m, problem.n, trail.z, trail.weight
     size = min(int(np.count_nonzero(weight > 0.1)) + 2, m - 1, n)
-    support = np.sort(np.argsort(-(z**2 + v * weight), kind="stable")[:size])
+    support = np.sort(np.argsort(-(z**2 + trail.v * weight), kind="stable")[:size])
     result = yield from fit(problem, z, support, _HAND_OVER, cache)
     for enlarged in (1.25 * size, 0.8 * m):
         target = min(int(enlarged), m - 1, n)
@@ -180,7 +203,7 @@ def restarts() -> list[Tuning]:
     ]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AMP(Solver):
     """Approximate message passing with hand-over to Levenberg–Marquardt."""
 
@@ -193,19 +216,33 @@ class AMP(Solver):
         ensemble = yield from prepare(problem)
         cache = GrowingBlock(problem.m)
         best: Fit | None = None
-        for start, rho in starts(problem, ensemble, self.n_starts):
-            result = yield from run(problem, ensemble, start, Tuning(rho=rho), cache, self.max_sweeps)
-            if result is not None and (best is None or result.residual < best.residual):
-                best = result
-            if best is not None and best.residual < EXACT_RESIDUAL:
+        for start, tuning in self._attempts(problem, ensemble):
+            trail = yield from run(problem, ensemble, start, tuning, cache, self.max_sweeps)
+            if trail.fit is not None and (best is None or trail.fit.residual < best.residual):
+                best = trail.fit
+            if best is not None and exact_enough(problem, best.residual):
                 return Outcome(best.x, best.residual, free=best.support.size)
-        start = 0.7 * np.sqrt(ensemble.phi2) * leading_eigenvector(ensemble.S0)
-        for tuning in restarts()[: self.n_restarts]:
-            result = yield from run(problem, ensemble, start, tuning, cache, self.max_sweeps)
-            if result is not None and (best is None or result.residual < best.residual):
-                best = result
-            if best is not None and best.residual < EXACT_RESIDUAL:
-                return Outcome(best.x, best.residual, free=best.support.size)
+            if problem.noise != 0 and trail.settled:
+                found = yield from noisy_fit(problem, trail, cache)
+                if convincing(problem, found.residual, found.support.size):
+                    return outcome(problem, found)
         if best is None:
             return Outcome(start, 1.0)
         return Outcome(best.x, best.residual, free=best.support.size)
+
+    def _attempts(self, problem: Problem, ensemble: Ensemble) -> Iterator[tuple[Float, Tuning]]:
+        """Starts, then the first start again with other settings."""
+        first = None
+        for start, rho in starts(problem, ensemble, self.n_starts):
+            first = start if first is None else first
+            yield start, Tuning(rho=rho)
+        if first is not None:
+            yield from ((first, tuning) for tuning in restarts()[: self.n_restarts])
+
+
+def noisy_fit(problem: Problem, trail: Trail, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
+    """The fit on the coordinates that AMP holds for likelier nonzero than not, improved by single changes."""
+    size = int(np.clip(np.count_nonzero(trail.weight > 0.5), 1, max(1, min(MAX_SHARE * problem.m, problem.n))))
+    support = np.sort(np.argsort(-(trail.z**2 + trail.v * trail.weight), kind="stable")[:size])
+    found = yield from fit(problem, trail.z, support, Rule(max_steps=30), cache)
+    return (yield from stepwise(problem, found, cache))

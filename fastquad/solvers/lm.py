@@ -27,7 +27,8 @@ from scipy.linalg import lapack, lstsq
 from fastquad.measurements.base import Float
 from fastquad.solvers import quartic
 from fastquad.solvers.base import Problem, Solver
-from fastquad.solvers.driver import EXACT_RESIDUAL, Block, Outcome, Products, Step, Steps, WeightedSum
+from fastquad.solvers.driver import EXACT_RESIDUAL, Block, Outcome, Products, Step, Steps
+from fastquad.solvers.spectral import spectral_start
 
 #: A block of A that is kept in memory for the steps of one support takes at most this many bytes.
 BLOCK_BYTES = 512 << 20
@@ -213,15 +214,6 @@ def _expand(z: Float, support: NDArray[np.intp], n: int) -> Float:
     return x
 
 
-def leading_eigenvector(S: Float) -> Float:
-    """The unit eigenvector of the algebraically largest eigenvalue of a symmetric matrix."""
-    n = S.shape[0]
-    _, vectors, *_, info = lapack.dsyevr(S, range="I", il=n, iu=n, lower=1)
-    if info != 0:
-        raise ArithmeticError(f"dsyevr failed with info = {info}.")
-    return np.ascontiguousarray(vectors[:, 0])
-
-
 @dataclass(frozen=True)
 class LM(Solver):
     """Levenberg–Marquardt on a given support, or on all coordinates.
@@ -256,7 +248,7 @@ class LM(Solver):
         if problem.x0 is not None:
             x = problem.x0
         else:
-            x = yield from spectral_start(problem, support, cache)
+            x, _ = yield from spectral_start(problem.y, problem.n, problem.phi, alpha=None, within=support)
         result = yield from fit(problem, x, support, Rule(max_steps=self.max_steps), cache)
         stationary = _stationary(result)
         return Outcome(result.x, result.residual, converged=stationary, free=support.size)
@@ -268,15 +260,3 @@ def _stationary(result: Fit) -> bool:
     return bool(gradient <= 1e-6 * np.linalg.norm(result.W) * np.linalg.norm(result.r)) or (
         result.residual < EXACT_RESIDUAL
     )
-
-
-def spectral_start(
-    problem: Problem, support: NDArray[np.intp], cache: GrowingBlock
-) -> Generator[Any, Any, Float]:
-    """`φ v1` of `S0 = Σ y_i Ã_i / m` on the support."""
-    if support.size < problem.n and cache.affordable(support):
-        block = yield from cache.read(support)
-        S = np.tensordot(problem.y, block, axes=1)
-    else:
-        S = (yield WeightedSum(problem.y))[support[:, None], support]
-    return _expand(problem.phi * leading_eigenvector(S), support, problem.n)

@@ -24,19 +24,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastquad.measurements.base import Float
 from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import EXACT_RESIDUAL, Diagonals, Outcome, Step, Steps
-from fastquad.solvers.extension import RowCache, Support, extend, prune, refit
-from fastquad.solvers.growth import PackedBlock, Run, rounds
-from fastquad.solvers.lm import Rule
+from fastquad.solvers.extension import Extension, Support
+from fastquad.solvers.growth import Growth, Run, ranked
+from fastquad.solvers.pairs import PairStore
 
 _MAX_BLOCK_ENTRIES = 2.5e8
 _MAX_CANDIDATES = 25
 _MAX_SEEDS = 400
-_POLISH = Rule(max_steps=50)
 
 
 class Phase(NamedTuple):
@@ -79,9 +77,9 @@ class Search:
     """The state of one pursuit: what has been read, and the best support."""
 
     problem: Problem
-    diagonals: Float
-    block: PackedBlock
-    cache: RowCache = field(default_factory=RowCache)
+    store: PairStore
+    growth: Growth
+    extension: Extension
     best: Support | None = None
     tried: set[frozenset[int]] = field(default_factory=set)
 
@@ -89,18 +87,21 @@ class Search:
     def begin(cls, problem: Problem) -> Generator[Any, Any, Search]:
         """Read the diagonals and order the coordinates by them."""
         diagonals = yield Diagonals()
-        scale = float(np.sqrt(np.mean(diagonals**2))) or 1.0
+        size = float(np.sqrt(np.mean(diagonals**2)))
+        # A power of two: dividing by it rounds nothing.
+        scale = 2.0 ** np.round(np.log2(size)) if size > 0 else 1.0
         order = np.argsort(-(problem.y @ diagonals), kind="stable")
-        return cls(problem, diagonals, PackedBlock(problem.y, order, scale))
+        store = PairStore(problem.m, order, scale)
+        return cls(problem, store, Growth(store, problem.y), Extension(store, problem.y, diagonals))
 
     @property
     def exact(self) -> bool:
         """Whether the best support explains y."""
-        return self.best is not None and self.best.rss < (EXACT_RESIDUAL * np.linalg.norm(self.problem.y)) ** 2
+        return self.best is not None and self.best.rss < EXACT_RESIDUAL**2 * self.extension.square
 
     def level(self, level: Level) -> Generator[Any, Any, None]:
         """Grow, rank and extend on the block of this level."""
-        yield from self.block.read(level.p)
+        yield from self.store.read_block(level.p)
         for phase in level.phases:
             yield from self._phase(level.p, phase)
             if self.exact:
@@ -108,39 +109,30 @@ class Search:
 
     def _phase(self, p: int, phase: Phase) -> Generator[Any, Any, None]:
         runs: list[Run] = []
-        square = float(self.problem.y @ self.problem.y)
-        budget = _Budget(int(max(8, 0.75 * p**2 / self.problem.n)))
-        for fresh in rounds(self.block, min(p, _MAX_SEEDS), phase.skips, phase.limit):
+        for fresh in self.growth.rounds(min(p, _MAX_SEEDS), phase.skips, phase.limit):
             runs += fresh
-            solved = [run for run in fresh if run.curve[-1] < 1e-6 * square]
+            solved = [run for run in fresh if run.curve[-1] < 1e-6 * self.extension.square]
             for run in sorted(solved, key=lambda run: run.curve[-1])[:3]:
-                yield from self._try(run, p, _Budget(self.problem.n))
+                yield from self._try(run, self.problem.n)
                 if self.exact:
                     return
             yield self._step(min(fresh, key=lambda run: run.curve[-1]))
+        budget = int(max(8, 0.75 * p**2 / self.problem.n)) + len(self.store.rows)
+        tried = len(self.tried)
         for run in ranked(runs):
-            if budget.candidates <= 0:
-                return
-            yield from self._try(run, p, budget)
-            if self.exact:
+            yield from self._try(run, budget - len(self.store.rows))
+            if self.exact or len(self.tried) - tried >= _MAX_CANDIDATES:
                 return
 
-    def _try(self, run: Run, p: int, budget: _Budget) -> Generator[Any, Any, None]:
+    def _try(self, run: Run, max_rows: int) -> Generator[Any, Any, None]:
         """Prune a grown support, and extend it over all coordinates."""
-        y = self.problem.y
-        members = self.block.order[run.members]
-        support = Support(members, run.values, float(run.curve[-1]))
-        support = prune(y, self.block.gather(run.members), support, float(np.log(p)))
-        key = frozenset(map(int, support.members))
+        run = self.growth.prune(run)
+        support = Support(run.places, run.z, float(run.curve[-1]))
+        key = frozenset(map(int, support.places))
         if key in self.tried:
             return
         self.tried.add(key)
-        budget.candidates -= 1
-        before = len(self.cache.rows)
-        support = yield from extend(self.problem, self.diagonals, self.cache, support, budget.rows)
-        budget.rows -= len(self.cache.rows) - before
-        if not self.cache.missing(support.members):
-            support = refit(y, self.cache.block(support.members), support.members, support.z, _POLISH)
+        support = yield from self.extension(support, max_rows)
         if self.best is None or support.rss < self.best.rss:
             self.best = support
         yield Step(*self.answer())
@@ -150,33 +142,15 @@ class Search:
         if self.best is not None:
             return Step(*self.answer())
         x = np.zeros(self.problem.n)
-        x[self.block.order[run.members]] = run.values
-        return Step(x, float(np.sqrt(run.curve[-1]) / np.linalg.norm(self.problem.y)))
+        x[self.store.order[run.places]] = run.z
+        return Step(x, float(np.sqrt(run.curve[-1] / self.extension.square)))
 
     def answer(self) -> tuple[Float, float]:
         """x and its relative residual."""
         assert self.best is not None
         x = np.zeros(self.problem.n)
-        x[self.best.members] = self.best.z
-        return x, float(np.sqrt(self.best.rss) / np.linalg.norm(self.problem.y))
-
-
-@dataclass
-class _Budget:
-    """What a phase may still spend on extension."""
-
-    rows: int
-    candidates: int = _MAX_CANDIDATES
-
-
-def ranked(runs: list[Run]) -> list[Run]:
-    """The runs, first those whose RSS falls furthest below the median of all at some size."""
-    longest = max(run.curve.size for run in runs)
-    logs = np.full((len(runs), longest), np.nan)
-    for i, run in enumerate(runs):
-        logs[i, : run.curve.size] = np.log(np.maximum(run.curve, 1e-300))
-    gaps = np.nanmax(np.nanmedian(logs, axis=0) - logs, axis=1)
-    return [runs[i] for i in np.lexsort(([run.curve[-1] for run in runs], -gaps))]
+        x[self.store.order[self.best.places]] = self.best.z
+        return x, float(np.sqrt(self.best.rss / self.extension.square))
 
 
 @dataclass(frozen=True)

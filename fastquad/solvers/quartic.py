@@ -10,6 +10,8 @@ coordinate needs an iteration or another read of A.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -70,18 +72,42 @@ def _newton(u: Float, c1: Float, c2: Float, c3: Float, c4: Float) -> Float:
 
 def along(r: Float, p: Float, q: Float) -> tuple[float, float]:
     """The u that minimises `‖r + u p + u² q‖²`, and the change of the square there."""
-    u, change = minimise(2 * (r @ p), p @ p + 2 * (r @ q), 2 * (p @ q), q @ q)
-    return float(u), float(change)
+    return _minimise_one(2 * float(r @ p), float(p @ p + 2 * (r @ q)), 2 * float(p @ q), float(q @ q))
 
 
-def gains(r: Float, W: Float, a: Float, a_square: Float | None = None) -> tuple[Float, Float]:
+def _minimise_one(c1: float, c2: float, c3: float, c4: float) -> tuple[float, float]:
+    """`minimise` for one quartic, without the cost of arrays."""
+    if c4 * c1 * c1 <= _NEGLIGIBLE * abs(c2) ** 3:
+        candidates = [-c1 / (2 * c2) if c2 > 0 else 0.0]
+    else:
+        shift = c3 / (4 * c4)
+        P = c2 / (6 * c4) - shift**2
+        Q = shift**3 - shift * c2 / (4 * c4) + c1 / (8 * c4)
+        discriminant = Q * Q + P**3
+        if discriminant >= 0:
+            big = -math.copysign(math.cbrt(abs(Q) + math.sqrt(discriminant)), Q)
+            candidates = [(big - P / big if big else 0.0) - shift]
+        else:
+            radius = math.sqrt(-P)
+            angle = math.acos(max(-1.0, min(1.0, -Q / radius**3))) / 3
+            candidates = [2 * radius * math.cos(angle + turn) - shift for turn in (0.0, 2 * math.pi / 3)]
+    best, value = 0.0, 0.0
+    for u in candidates:
+        curvature = 2 * c2 + u * (6 * c3 + u * 12 * c4)
+        if curvature > 0:
+            u -= (c1 + u * (2 * c2 + u * (3 * c3 + u * 4 * c4))) / curvature
+        change = u * (c1 + u * (c2 + u * (c3 + u * c4)))
+        if change < value:
+            best, value = u, change
+    return best, value
+
+
+def gains(r: Float, W: Float, a: Float) -> tuple[Float, Float]:
     """How much `‖r‖²` falls when coordinate j is added, for every j; and its value u_j.
 
     `r` (m,) is `y − A(zz^T)`, W (m, n) the products of z, a (m, n) the diagonals: the new residual is
     `r − 2u W_j − u² a_j`.
     """
-    a_square = np.einsum("ij,ij->j", a, a) if a_square is None else a_square
-    rW, ra = r @ W, r @ a
-    WW, Wa = np.einsum("ij,ij->j", W, W), np.einsum("ij,ij->j", W, a)
-    u, change = minimise(-4 * rW, 4 * WW - 2 * ra, 4 * Wa, a_square)
+    WW, Wa, aa = (np.einsum("ij,ij->j", *pair) for pair in ((W, W), (W, a), (a, a)))
+    u, change = minimise(-4 * (r @ W), 4 * WW - 2 * (r @ a), 4 * Wa, aa)
     return -change, u

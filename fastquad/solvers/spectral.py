@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 from scipy.sparse.linalg import eigsh
 
 from fastquad.measurements.base import Float
@@ -81,10 +82,17 @@ def sub_block(y: Float, n: int, support: NDArray[np.intp]) -> Generator[Request,
 def leading_eigenvector(S: Float) -> Float:
     """The unit eigenvector of the algebraically largest eigenvalue; its largest entry is positive."""
     if len(S) <= _DENSE:
-        v = np.linalg.eigh(S)[1][:, -1]
+        v = _last_eigenvector(S)
     else:
         # A fixed start: the same bits every time, and almost surely not orthogonal to the answer.
         v0 = np.random.default_rng(0).standard_normal(len(S))
         v = eigsh(S, k=1, which="LA", v0=v0)[1][:, 0]
     # An eigenvector has no sign: fix one, so that the answer does not depend on the eigensolver's.
     return v * np.copysign(1.0, v[np.argmax(np.abs(v))])
+
+
+def _last_eigenvector(S: Float) -> Float:
+    """The unit eigenvector of the largest eigenvalue alone: a third of the time of all of them."""
+    n = len(S)
+    _, vectors, *_, info = lapack.dsyevr(S, range="I", il=n, iu=n, lower=1)
+    return vectors[:, 0] if info == 0 else np.linalg.eigh(S)[1][:, -1]

@@ -1,0 +1,140 @@
+"""The part of A that pursuit has read, in the layout in which it is used.
+
+Coordinates are numbered by their place in the order of screening. For a pair of places the entries `Ã_i[a, b]` of all
+measurements lie side by side, in single precision: that is enough to choose a support, and half the memory. The
+pairs of the first p places are packed, a >= b, so that the block grows by appending; a place whose gain over all
+coordinates is wanted has its whole row. No pair is read twice, but for the final fit in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastquad._kernels import growth as kernel
+from fastquad.measurements.base import Float
+from fastquad.solvers.driver import Block
+
+# How many entries of A are asked for at once.
+_READ_ENTRIES = 4 << 20
+
+Single = NDArray[np.float32]
+Places = NDArray[np.intp]
+
+
+@dataclass
+class PairStore:
+    """`Ã_i[a, b]/scale` for the pairs of places that have been read.
+
+    `order[a]` is the coordinate at place a; `pairs` has shape (p(p+1)/2, length) and `rows[a]` (n, length), with the
+    m measurements padded by zeros to `length`.
+    """
+
+    m: int
+    order: Places
+    scale: float
+    p: int = 0
+    rows: dict[int, Single] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.length = -(-self.m // kernel.LANES) * kernel.LANES
+        self.pairs = np.zeros((0, self.length), dtype=np.float32)
+
+    def padded(self, vector: Float) -> Single:
+        """A vector over the measurements, as the kernels want it."""
+        out = np.zeros(self.length, dtype=np.float32)
+        out[: self.m] = vector
+        return out
+
+    def read_block(self, p: int) -> Generator[Any, Any, None]:
+        """Take the packed block up to the first p places."""
+        if p <= self.p:
+            return
+        pairs = np.zeros((p * (p + 1) // 2, self.length), dtype=np.float32)
+        pairs[: len(self.pairs)] = self.pairs
+        for a in range(self.p, p):
+            for b in self.rows:
+                if b < p:
+                    pairs[_packed(a, b)] = self.rows[b][a]
+        new = np.array([a for a in range(self.p, p) if a not in self.rows], dtype=np.intp)
+        others = np.array([a for a in range(p) if a not in self.rows], dtype=np.intp)
+        for part in _parts(new, self.m * p):
+            # The columns up to the last of these rows: the others come with later rows.
+            columns = others[others <= part[-1]]
+            fresh = yield from self._read(part, columns)
+            for place, a in enumerate(part):
+                below = columns <= a
+                pairs[_packed(a, columns[below])] = fresh[place, below]
+        for b in self.rows:
+            if b < p:
+                self._fill_row(pairs, p, b)
+        self.pairs, self.p = pairs, p
+
+    def _fill_row(self, pairs: Single, p: int, b: int) -> None:
+        """Put the first p entries of the row of b where they belong in the packed block."""
+        places = np.arange(p)
+        pairs[_packed(np.maximum(places, b), np.minimum(places, b))] = self.rows[b][:p]
+
+    def missing(self, places: Iterable[int]) -> list[int]:
+        """Those places whose rows have not been read."""
+        return [int(a) for a in places if int(a) not in self.rows]
+
+    def read_rows(self, places: Iterable[int]) -> Generator[Any, Any, None]:
+        """Take the whole rows of these places."""
+        n = len(self.order)
+        new = np.array(sorted(self.missing(places)), dtype=np.intp)
+        for group, first in ((new[new < self.p], self.p), (new[new >= self.p], 0)):
+            for part in _parts(group, self.m * n):
+                columns = np.array([b for b in range(first, n) if b not in self.rows], dtype=np.intp)
+                rows = np.zeros((len(part), n, self.length), dtype=np.float32)
+                if columns.size:
+                    rows[:, columns] = yield from self._read(part, columns)
+                for place, a in enumerate(part):
+                    if first:
+                        inside = np.arange(first)
+                        rows[place, :first] = self.pairs[_packed(np.maximum(inside, a), np.minimum(inside, a))]
+                    for b, row in self.rows.items():
+                        rows[place, b] = row[a]
+                self.rows |= {int(a): rows[place] for place, a in enumerate(part)}
+
+    def _read(self, rows: Places, columns: Places) -> Generator[Any, Any, Single]:
+        """The entries of rows × columns, (rows, columns, length)."""
+        answer = yield Block(self.order[rows], self.order[columns])
+        out = np.zeros((len(rows), len(columns), self.length), dtype=np.float32)
+        np.divide(answer.transpose(1, 2, 0), self.scale, out=out[:, :, : self.m], casting="same_kind")
+        return out
+
+    def block(self, places: Places) -> Float:
+        """`Ã_i[S, S]`, (m, s, s), of places whose pairs have been read."""
+        s = len(places)
+        if places.max() < self.p:
+            chosen = self.pairs[_packed(np.maximum.outer(places, places), np.minimum.outer(places, places))]
+        else:
+            chosen = np.empty((s, s, self.length), dtype=np.float32)
+            for i, a in enumerate(places):
+                chosen[i] = self.rows[int(a)][places]
+        return np.ascontiguousarray(chosen[:, :, : self.m].transpose(2, 0, 1), dtype=np.float64) * self.scale
+
+    def products(self, places: Places, z: Float) -> Single:
+        """The products of the signal with values z at these places, at every place: (n, length), of `Ã/scale`."""
+        W = np.zeros((len(self.order), self.length), dtype=np.float32)
+        flat = W.reshape(-1)
+        for a, value in zip(places, z, strict=True):
+            kernel.add_scaled(np.float32(value), self.rows[int(a)].reshape(-1), flat)
+        return W
+
+
+def _packed(a: Any, b: Any) -> Any:
+    """Where the pair a >= b lies."""
+    return a * (a + 1) // 2 + b
+
+
+def _parts(places: Places, entries_each: int) -> list[Places]:
+    """The places, a few at a time."""
+    if not places.size:
+        return []
+    return np.array_split(places, -(-places.size * entries_each // _READ_ENTRIES))
