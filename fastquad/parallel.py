@@ -14,6 +14,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
+#: Waking a thread takes as long as reading a megabyte or two.
+_BYTES_WORTH_A_THREAD = 6 << 20
+
 _default: int | None = None
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
@@ -53,8 +56,13 @@ def chunks(total: int, size: int) -> list[tuple[int, int]]:
     return [(start, min(total, start + size)) for start in range(0, total, max(1, size))]
 
 
-def run(task: Callable[..., object], arguments: list[tuple], n_threads: int) -> None:
-    """Call `task(*a)` for each a in arguments, on up to n_threads threads; the first error is raised."""
+def run(task: Callable[..., object], arguments: list[tuple], n_threads: int, nbytes: int | None = None) -> None:
+    """Call `task(*a)` for each a in arguments, on up to n_threads threads; the first error is raised.
+
+    `nbytes`, where known, is what the tasks read in all: a thread that has little to read is not worth waking.
+    """
+    if nbytes is not None:
+        n_threads = min(n_threads, nbytes // _BYTES_WORTH_A_THREAD)
     helpers = min(n_threads, len(arguments)) - 1
     if helpers <= 0:
         for a in arguments:

@@ -21,8 +21,11 @@ enum { LANES = 8, GROUP = 4, CELL = LANES * GROUP };
 /* Cache lines between what is used and what is asked for ahead of it. */
 enum { AHEAD = 32 };
 
-/* Columns handled at once by the batched kernels: a tile of 4 rows × 16 columns × 8 lanes is 4 kB of the L1 cache. */
-enum { TILE = 16 };
+/* Columns handled at once by the batched kernels: 4 rows × 32 columns × 8 lanes of doubles are 8 kB of the L1 cache. */
+enum { TILE = 32 };
+
+/* Rows and columns handled at once by packing: whole cache lines of a square and of its mirror image, in the L2 cache. */
+enum { SQUARE = 64 };
 
 INLINE ptrdiff_t padded(ptrdiff_t n) { return (n + GROUP - 1) / GROUP * GROUP; }
 INLINE ptrdiff_t group_offset(ptrdiff_t g, ptrdiff_t n) { return 4 * g * n - 8 * g * (g - 1); }
@@ -34,77 +37,74 @@ INLINE ptrdiff_t entry_at(ptrdiff_t j, ptrdiff_t k, ptrdiff_t n) {
     return group_offset(g, n) + GROUP * (high - GROUP * g) + low % GROUP;
 }
 
-/* acc[r][s] += Σ_k a[k][r] x[k][s] and w[k][s] += Σ_r a[k][r] xj[r][s], for one half of the lanes and two signals.
-   a: count cells of 4 rows × 8 lanes; x, xj: rows of b signals; sums, w: (row, signal, lane). */
-INLINE void tile_rows(const double *a, ptrdiff_t count, const double *x, ptrdiff_t b, double *sums) {
+/* out[r][s] += Σ_k a[k * column + r * row] x[k][s] for 4 rows r and 4·vecs signals s; x and out have b signals a row.
+   Eight accumulators and one operand from memory for each multiplication: this is where the batched kernels' time goes. */
+INLINE void rows_times(
+    const double *a, ptrdiff_t column, ptrdiff_t row, ptrdiff_t count, const double *x, ptrdiff_t b, int vecs,
+    double *out) {
     vec acc[GROUP][2];
     for (int r = 0; r < GROUP; r++)
-        for (int s = 0; s < 2; s++) acc[r][s] = vec_load_f64(sums + (r * b + s) * LANES);
-    for (ptrdiff_t k = 0; k < count; k++) {
-        vec x0 = vec_all(x[k * b]), x1 = vec_all(x[k * b + 1]);
+        for (int s = 0; s < vecs; s++) acc[r][s] = vec_load_f64(out + r * b + 4 * s);
+    for (ptrdiff_t k = 0; k < count; k++, a += column, x += b) {
+        vec xk[2];
+        for (int s = 0; s < vecs; s++) xk[s] = vec_load_f64(x + 4 * s);
         for (int r = 0; r < GROUP; r++) {
-            vec value = vec_load_f64(a + k * CELL + r * LANES);
-            acc[r][0] = vec_fma(value, x0, acc[r][0]);
-            acc[r][1] = vec_fma(value, x1, acc[r][1]);
+            vec value = vec_all(a[r * row]);
+            for (int s = 0; s < vecs; s++) acc[r][s] = vec_fma(value, xk[s], acc[r][s]);
         }
     }
     for (int r = 0; r < GROUP; r++)
-        for (int s = 0; s < 2; s++) vec_store(sums + (r * b + s) * LANES, acc[r][s]);
+        for (int s = 0; s < vecs; s++) vec_store_f64(out + r * b + 4 * s, acc[r][s]);
 }
 
-INLINE void tile_columns(const double *a, ptrdiff_t count, const double *xj, ptrdiff_t b, double *w) {
-    vec x[GROUP][2];
+/* out[k][s] += Σ_r a[k][r] x[r][s] for one lane of a tile, 4 rows r and 4·vecs signals s. */
+INLINE void columns_times(const double *a, ptrdiff_t count, const double *x, ptrdiff_t b, int vecs, double *out) {
+    vec xr[GROUP][2];
     for (int r = 0; r < GROUP; r++)
-        for (int s = 0; s < 2; s++) x[r][s] = vec_all(xj[r * b + s]);
-    for (ptrdiff_t k = 0; k < count; k++) {
-        vec w0 = vec_load_f64(w + k * b * LANES), w1 = vec_load_f64(w + (k * b + 1) * LANES);
+        for (int s = 0; s < vecs; s++) xr[r][s] = vec_load_f64(x + r * b + 4 * s);
+    for (ptrdiff_t k = 0; k < count; k++, a += CELL, out += b) {
+        vec sum[2];
+        for (int s = 0; s < vecs; s++) sum[s] = vec_load_f64(out + 4 * s);
         for (int r = 0; r < GROUP; r++) {
-            vec value = vec_load_f64(a + k * CELL + r * LANES);
-            w0 = vec_fma(value, x[r][0], w0);
-            w1 = vec_fma(value, x[r][1], w1);
+            vec value = vec_all(a[r * LANES]);
+            for (int s = 0; s < vecs; s++) sum[s] = vec_fma(value, xr[r][s], sum[s]);
         }
-        vec_store(w + k * b * LANES, w0);
-        vec_store(w + (k * b + 1) * LANES, w1);
+        for (int s = 0; s < vecs; s++) vec_store_f64(out + 4 * s, sum[s]);
     }
 }
 
-/* sums[r] += Σ_k a[k][r] x[k] for every pair of the b signals (b even) and both halves of the lanes. */
-CLONES static void batch_rows(const double *a, ptrdiff_t count, const double *x, ptrdiff_t b, double *sums) {
-    for (ptrdiff_t s = 0; s < b; s += 2)
-        for (int half = 0; half < LANES; half += 4) tile_rows(a + half, count, x + s, b, sums + s * LANES + half);
+/* The same for all b signals, a multiple of 4: eight at a time, then four. */
+INLINE void rows_times_all(
+    const double *a, ptrdiff_t column, ptrdiff_t row, ptrdiff_t count, const double *x, ptrdiff_t b, double *out) {
+    ptrdiff_t s = 0;
+    for (; s + 8 <= b; s += 8) rows_times(a, column, row, count, x + s, b, 2, out + s);
+    if (s < b) rows_times(a, column, row, count, x + s, b, 1, out + s);
 }
 
-/* w[k] += Σ_r a[k][r] xj[r] for every pair of the b signals and both halves of the lanes. */
-CLONES static void batch_columns(const double *a, ptrdiff_t count, const double *xj, ptrdiff_t b, double *w) {
-    for (ptrdiff_t s = 0; s < b; s += 2)
-        for (int half = 0; half < LANES; half += 4) tile_columns(a + half, count, xj + s, b, w + s * LANES + half);
-}
-
-/* C[q][p] += Σ_j U[j][q] T[j][p] for count rows j (a multiple of 4), q, p < b; T and C are (·, p, lane). */
-CLONES static void batch_outer(const double *T, ptrdiff_t count, const double *U, ptrdiff_t b, double *C) {
-    for (ptrdiff_t q = 0; q < b; q++)
-        for (ptrdiff_t p = 0; p < b * LANES; p += 4) {
-            vec acc = vec_load_f64(C + q * b * LANES + p);
-            for (ptrdiff_t j = 0; j < count; j++)
-                acc = vec_fma(vec_load_f64(T + j * b * LANES + p), vec_all(U[j * b + q]), acc);
-            vec_store(C + q * b * LANES + p, acc);
-        }
+INLINE void columns_times_all(const double *a, ptrdiff_t count, const double *x, ptrdiff_t b, double *out) {
+    ptrdiff_t s = 0;
+    for (; s + 8 <= b; s += 8) columns_times(a, count, x + s, b, 2, out + s);
+    if (s < b) columns_times(a, count, x + s, b, 1, out + s);
 }
 
 #define REAL double
 #define NAME(f) f##_f64
 #define vec_load vec_load_f64
+#define vec_store vec_store_f64
 #include "packed_real.h"
 #undef REAL
 #undef NAME
 #undef vec_load
+#undef vec_store
 
 #define REAL float
 #define NAME(f) f##_f32
 #define vec_load vec_load_f32
+#define vec_store vec_store_f32
 #include "packed_real.h"
 #undef REAL
 #undef NAME
 #undef vec_load
+#undef vec_store
 
 #endif

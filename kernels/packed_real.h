@@ -25,13 +25,13 @@ CLONES static void NAME(packed_products)(const REAL *P, ptrdiff_t n, const doubl
                     acc[r][h] = vec_fma(a, xk, acc[r][h]);
                     w = vec_fma(a, xj[r], w);
                 }
-                vec_store(W + k * LANES + 4 * h, w);
+                vec_store_f64(W + k * LANES + 4 * h, w);
             }
         }
         for (int r = 0; r < GROUP; r++)
             for (int h = 0; h < 2; h++) {
                 double *w = W + (j + r) * LANES + 4 * h;
-                vec_store(w, vec_add(vec_load_f64(w), acc[r][h]));
+                vec_store_f64(w, vec_add(vec_load_f64(w), acc[r][h]));
             }
     }
 }
@@ -45,57 +45,82 @@ CLONES static void NAME(packed_products_on)(
         vec xj = vec_all(x[t]);
         for (ptrdiff_t h = 0; h < g; h++) { /* above its group, row j is a column: 4 entries side by side */
             const REAL *a = P + (group_offset(h, n) + GROUP * (j - GROUP * h)) * LANES;
+            const REAL *ahead = P + (group_offset(h + 16, n) + GROUP * (j - GROUP * (h + 16))) * LANES;
+            for (int line = 0; h + 16 < g && line < (int)(CELL * sizeof(REAL) / 64); line++)
+                PREFETCH((const char *)ahead + 64 * line);
             for (int v = 0; v < CELL; v += 4) {
                 double *w = W + h * CELL + v;
-                vec_store(w, vec_fma(vec_load(a + v), xj, vec_load_f64(w)));
+                vec_store_f64(w, vec_fma(vec_load(a + v), xj, vec_load_f64(w)));
             }
         }
         const REAL *a = P + (group_offset(g, n) + j % GROUP) * LANES;
         for (ptrdiff_t k = GROUP * g; k < n; k++, a += CELL) {
-            PREFETCH(a + 12 * CELL);
+            PREFETCH(a + 32 * CELL);
             for (int v = 0; v < LANES; v += 4) {
                 double *w = W + k * LANES + v;
-                vec_store(w, vec_fma(vec_load(a + v), xj, vec_load_f64(w)));
+                vec_store_f64(w, vec_fma(vec_load(a + v), xj, vec_load_f64(w)));
             }
         }
     }
 }
 
-/* W[k, s, l] = Σ_j Ã_l[k, j] x[j, s] for b signals (b even). Tiles of columns, so that each entry is fetched once and
-   used 2 b times from the L1 cache; `tile` holds one tile as doubles. */
-static void NAME(packed_products_batch)(
+/* tile[v] = P[v] as double for `count` columns. */
+INLINE void NAME(load_tile)(const REAL *P, ptrdiff_t count, double *tile) {
+    for (ptrdiff_t v = 0; v < count * CELL; v += 4) vec_store_f64(tile + v, vec_load(P + v));
+}
+
+/* Ask for one lane's share of the `count` columns at P, while the lane before them is computed. */
+INLINE void NAME(prefetch_share)(const REAL *P, ptrdiff_t count, int lane) {
+    const char *line = (const char *)(P + lane * count * GROUP), *end = (const char *)(P + (lane + 1) * count * GROUP);
+    for (; line < end; line += 64) PREFETCH(line);
+}
+
+/* W[l, k, s] = Σ_j Ã_l[k, j] x[j, s] for b signals (a multiple of 4). Tiles of columns, so that each entry is fetched
+   once and used 2 b times from the L1 cache; `tile` holds one tile as doubles. */
+CLONES static void NAME(packed_products_batch)(
     const REAL *P, ptrdiff_t n, const double *x, ptrdiff_t b, double *tile, double *W) {
-    memset(W, 0, padded(n) * b * LANES * sizeof(double));
+    ptrdiff_t lane = padded(n) * b;
+    memset(W, 0, LANES * lane * sizeof(double));
     for (ptrdiff_t k0 = 0; k0 < n; k0 += TILE) {
         ptrdiff_t k1 = k0 + TILE < n ? k0 + TILE : n;
         for (ptrdiff_t j = 0; j < k1; j += GROUP) {
             ptrdiff_t start = j > k0 ? j : k0, count = k1 - start;
             const REAL *a = P + (group_offset(j / GROUP, n) + GROUP * (start - j)) * LANES;
-            for (ptrdiff_t v = 0; v < count * CELL; v++) tile[v] = a[v];
-            batch_rows(tile, count, x + start * b, b, W + j * b * LANES);
+            NAME(load_tile)(a, count, tile);
             /* The diagonal tile is whole, so its mirror image is in it already. */
-            ptrdiff_t skip = start == j ? (count < GROUP ? count : GROUP) : 0;
-            batch_columns(tile + skip * CELL, count - skip, x + j * b, b, W + (start + skip) * b * LANES);
+            ptrdiff_t skip = start > j ? 0 : count < GROUP ? count : GROUP;
+            for (int l = 0; l < LANES; l++) {
+                double *w = W + l * lane;
+                NAME(prefetch_share)(a + (n - j - GROUP) * CELL, count, l); /* the same columns of the next group */
+                rows_times_all(tile + l, CELL, LANES, count, x + start * b, b, w + j * b);
+                columns_times_all(tile + skip * CELL + l, count - skip, x + j * b, b, w + (start + skip) * b);
+            }
         }
     }
 }
 
-/* C[q, p, l] = Σ_{j, k} U[j, q] T_l[j, k] U[k, p], b columns (b even), with T the upper triangle and half the diagonal
-   tiles, so that U^T Ã U = C + C^T for half the work. `rows` holds T U for TILE rows. */
-static void NAME(packed_compress)(
+/* C[l] = U^T T_l U, b columns (a multiple of 4), with T the upper triangle and half the diagonal tiles, so that
+   U^T Ã U = C + C^T for half the work. `rows` holds T U for TILE rows of each lane. */
+CLONES static void NAME(packed_compress)(
     const REAL *P, ptrdiff_t n, const double *U, ptrdiff_t b, double *tile, double *rows, double *C) {
-    memset(C, 0, b * b * LANES * sizeof(double));
-    for (ptrdiff_t j0 = 0; j0 < n; j0 += TILE) {
-        ptrdiff_t j1 = j0 + TILE < padded(n) ? j0 + TILE : padded(n);
-        memset(rows, 0, (j1 - j0) * b * LANES * sizeof(double));
+    memset(C, 0, LANES * b * b * sizeof(double));
+    for (ptrdiff_t j0 = 0; j0 < padded(n); j0 += TILE) {
+        ptrdiff_t j1 = j0 + TILE < padded(n) ? j0 + TILE : padded(n), lane = (j1 - j0) * b;
+        memset(rows, 0, LANES * lane * sizeof(double));
         for (ptrdiff_t j = j0; j < j1; j += GROUP)
             for (ptrdiff_t k = j; k < n; k += TILE) {
                 ptrdiff_t count = n - k < TILE ? n - k : TILE;
                 const REAL *a = P + (group_offset(j / GROUP, n) + GROUP * (k - j)) * LANES;
-                for (ptrdiff_t v = 0; v < count * CELL; v++) tile[v] = k == j && v < GROUP * CELL ? a[v] / 2 : a[v];
-                batch_rows(tile, count, U + k * b, b, rows + (j - j0) * b * LANES);
+                NAME(load_tile)(a, count, tile);
+                for (ptrdiff_t v = 0; k == j && v < GROUP * CELL; v++) tile[v] /= 2;
+                for (int l = 0; l < LANES; l++) {
+                    NAME(prefetch_share)(a + TILE * CELL, count, l);
+                    rows_times_all(tile + l, CELL, LANES, count, U + k * b, b, rows + l * lane + (j - j0) * b);
+                }
             }
-        batch_outer(rows, j1 - j0, U + j0 * b, b, C);
+        for (int l = 0; l < LANES; l++)
+            for (ptrdiff_t q = 0; q < b; q += GROUP)
+                rows_times_all(U + j0 * b + q, b, 1, j1 - j0, rows + l * lane, b, C + (l * b + q) * b);
     }
 }
 
@@ -124,44 +149,38 @@ CLONES static void NAME(packed_quadratic)(const REAL *P, ptrdiff_t n, const doub
         for (int r = 0; r < GROUP; r++)
             for (int h = 0; h < 2; h++) total[h] = vec_fma(acc[r][h], vec_all(2 * z[j + r]), total[h]);
     }
-    for (int h = 0; h < 2; h++) vec_store(q + 4 * h, total[h]);
+    for (int h = 0; h < 2; h++) vec_store_f64(q + 4 * h, total[h]);
 }
 
-/* S[k - k0, r] += Σ_l w[l] Ã_l[j + r, k] for `count` cells of one group of rows. */
+/* S[k, r] += Σ_l w[l] P[k, r, l] for `count` cells, from the last to the first: what the pass before read last is what
+   the cache still holds. */
 CLONES static void NAME(packed_weighted)(const REAL *P, ptrdiff_t count, const double *w, double *S) {
     vec w0 = vec_load_f64(w), w1 = vec_load_f64(w + 4);
-    for (ptrdiff_t k = 0; k < count; k++, P += CELL, S += GROUP) {
+    for (ptrdiff_t k = count - 1; k >= 0; k--) {
+        const REAL *p = P + k * CELL;
         vec sum[GROUP];
-        for (int line = 0; line < (int)(CELL * sizeof(REAL) / 64); line++)
-            PREFETCH((const char *)P + 64 * (AHEAD + line));
+        for (int line = 0; line < (int)(CELL * sizeof(REAL) / 64); line++) PREFETCH((const char *)p - 64 * (AHEAD - line));
         for (int r = 0; r < GROUP; r++)
-            sum[r] = vec_fma(vec_load(P + r * LANES), w0, vec_mul(vec_load(P + r * LANES + 4), w1));
-        vec_store(S, vec_add(vec_load_f64(S), vec_sums(sum[0], sum[1], sum[2], sum[3])));
+            sum[r] = vec_fma(vec_load(p + r * LANES), w0, vec_mul(vec_load(p + r * LANES + 4), w1));
+        vec_store_f64(S + k * GROUP, vec_add(vec_load_f64(S + k * GROUP), vec_sums(sum[0], sum[1], sum[2], sum[3])));
     }
 }
 
-/* P = the packed block of `lanes` row-major n×n matrices at A, A + n², …; SOURCE entries are symmetrised in double. */
-#define DEFINE_PACK(SOURCE, SUFFIX)                                                                                    \
-    static void NAME(pack_##SUFFIX)(const SOURCE *A, ptrdiff_t n, ptrdiff_t lanes, REAL *P) {                          \
-        for (ptrdiff_t j = 0; j < n; j += GROUP) {                                                                     \
-            ptrdiff_t rows = n - j < GROUP ? n - j : GROUP;                                                            \
-            for (ptrdiff_t k0 = j; k0 < n; k0 += TILE) {                                                               \
-                ptrdiff_t k1 = k0 + TILE < n ? k0 + TILE : n;                                                          \
-                if (rows < GROUP || lanes < LANES) memset(P, 0, (k1 - k0) * CELL * sizeof(REAL));                      \
-                for (ptrdiff_t l = 0; l < lanes; l++) {                                                                \
-                    const SOURCE *a = A + l * n * n;                                                                   \
-                    for (ptrdiff_t r = 0; r < rows; r++)                                                               \
-                        for (ptrdiff_t k = k0; k < k1; k++)                                                            \
-                            P[(k - k0) * CELL + r * LANES + l] =                                                       \
-                                (REAL)(0.5 * ((double)a[(j + r) * n + k] + (double)a[k * n + j + r]));                 \
-                }                                                                                                      \
-                P += (k1 - k0) * CELL;                                                                                 \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-DEFINE_PACK(float, from_f32)
-DEFINE_PACK(double, from_f64)
-#undef DEFINE_PACK
+#define SOURCE double
+#define FROM(f) NAME(f##_from_f64)
+#define vec_load_source vec_load_f64
+#include "pack_real.h"
+#undef SOURCE
+#undef FROM
+#undef vec_load_source
+
+#define SOURCE float
+#define FROM(f) NAME(f##_from_f32)
+#define vec_load_source vec_load_f32
+#include "pack_real.h"
+#undef SOURCE
+#undef FROM
+#undef vec_load_source
 
 /* out[l, t, u] = Ã_l[rows[t], cols[u]] */
 static void NAME(packed_block)(

@@ -6,14 +6,18 @@
 
 #define REAL double
 #define NAME(f) f##_f64
+#define vec_load vec_load_f64
 #include "raw_real.h"
 #undef REAL
 #undef NAME
+#undef vec_load
 
 #define REAL float
 #define NAME(f) f##_f32
+#define vec_load vec_load_f32
 #include "raw_real.h"
 #undef REAL
 #undef NAME
+#undef vec_load
 
 #endif

@@ -1,33 +1,38 @@
 /* The kernels of raw.h for one type REAL of the stored entries. */
 
 /* w = (A x + A^T x) / 2, each row of A read once; four rows at a time, so that w is written a quarter as often. */
-CLONES static void NAME(raw_products)(const REAL *A, ptrdiff_t n, const double *restrict x, double *restrict w) {
+CLONES static void NAME(raw_products)(const REAL *A, ptrdiff_t n, const double *x, double *w) {
     memset(w, 0, n * sizeof(double));
     ptrdiff_t j = 0;
     for (; j + 4 <= n; j += 4) {
-        const REAL *restrict a0 = A + j * n, *restrict a1 = a0 + n, *restrict a2 = a1 + n, *restrict a3 = a2 + n;
-        double x0 = x[j], x1 = x[j + 1], x2 = x[j + 2], x3 = x[j + 3], s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-#pragma omp simd reduction(+ : s0, s1, s2, s3)
-        for (ptrdiff_t k = 0; k < n; k++) {
-            double xk = x[k], b0 = a0[k], b1 = a1[k], b2 = a2[k], b3 = a3[k];
-            s0 += b0 * xk;
-            s1 += b1 * xk;
-            s2 += b2 * xk;
-            s3 += b3 * xk;
-            w[k] += (b0 * x0 + b1 * x1) + (b2 * x2 + b3 * x3);
+        const REAL *a = A + j * n;
+        vec acc[4] = {vec_all(0), vec_all(0), vec_all(0), vec_all(0)}, xj[4];
+        for (int r = 0; r < 4; r++) xj[r] = vec_all(x[j + r]);
+        ptrdiff_t k = 0;
+        for (; k + 4 <= n; k += 4) {
+            vec xk = vec_load_f64(x + k), sum = vec_load_f64(w + k);
+            for (int r = 0; r < 4; r++) {
+                PREFETCH(a + r * n + k + 1024 / sizeof(REAL));
+                vec value = vec_load(a + r * n + k);
+                acc[r] = vec_fma(value, xk, acc[r]);
+                sum = vec_fma(value, xj[r], sum);
+            }
+            vec_store_f64(w + k, sum);
         }
-        w[j] += s0;
-        w[j + 1] += s1;
-        w[j + 2] += s2;
-        w[j + 3] += s3;
+        double s[4];
+        vec_store_f64(s, vec_sums(acc[0], acc[1], acc[2], acc[3]));
+        for (; k < n; k++)
+            for (int r = 0; r < 4; r++) {
+                s[r] += a[r * n + k] * x[k];
+                w[k] += a[r * n + k] * x[j + r];
+            }
+        for (int r = 0; r < 4; r++) w[j + r] += s[r];
     }
     for (; j < n; j++) {
-        const REAL *restrict a = A + j * n;
-        double xj = x[j], s = 0;
-#pragma omp simd reduction(+ : s)
+        double s = 0;
         for (ptrdiff_t k = 0; k < n; k++) {
-            s += a[k] * x[k];
-            w[k] += a[k] * xj;
+            s += A[j * n + k] * x[k];
+            w[k] += A[j * n + k] * x[j];
         }
         w[j] += s;
     }

@@ -4,7 +4,7 @@ Each function checks nothing and lets go of the GIL; fastquad.measurements calls
 """
 
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 ctypedef fused real:
     float
@@ -142,35 +142,34 @@ def packed_products_on(const real[:, :, ::1] P, const Py_ssize_t[::1] support, c
 
 def packed_products_batch(const real[:, :, ::1] P, const double[:, ::1] x, double[:, :, ::1] W, Py_ssize_t first,
                           Py_ssize_t start, Py_ssize_t stop):
-    """W[i - first] = Ã_i x; x is padded to multiples of 4 rows and 2 columns, W is not"""
-    cdef Py_ssize_t m = W.shape[0] + first, n = W.shape[1], b = W.shape[2], even = x.shape[1], block, k, s, l
+    """W[i - first] = Ã_i x; x is padded to multiples of 4, W is not"""
+    cdef Py_ssize_t m = W.shape[0] + first, n = W.shape[1], b = W.shape[2], width = x.shape[1], block, k, l
     cdef double* w
     cdef double* tile
     with nogil:
-        w = scratch(padded(n) * even * LANES + TILE * CELL)
-        tile = w + padded(n) * even * LANES
+        w = scratch(LANES * padded(n) * width + TILE * CELL)
+        tile = w + LANES * padded(n) * width
         for block in range(start, stop):
             if real is float:
-                packed_products_batch_f32(&P[block, 0, 0], n, &x[0, 0], even, tile, w)
+                packed_products_batch_f32(&P[block, 0, 0], n, &x[0, 0], width, tile, w)
             else:
-                packed_products_batch_f64(&P[block, 0, 0], n, &x[0, 0], even, tile, w)
+                packed_products_batch_f64(&P[block, 0, 0], n, &x[0, 0], width, tile, w)
             for l in range(min(LANES, m - block * LANES)):
                 for k in range(n):
-                    for s in range(b):
-                        W[block * LANES + l - first, k, s] = w[(k * even + s) * LANES + l]
+                    memcpy(&W[block * LANES + l - first, k, 0], w + (l * padded(n) + k) * width, b * sizeof(double))
         free(w)
 
 
 def packed_compress(const real[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] U, double[:, :, ::1] C,
                     Py_ssize_t first, Py_ssize_t start, Py_ssize_t stop):
-    """C[i - first] = U^T Ã_i U; U is padded to multiples of 4 rows and 2 columns, C is not"""
+    """C[i - first] = U^T Ã_i U; U is padded to multiples of 4, C is not"""
     cdef Py_ssize_t m = C.shape[0] + first, p = C.shape[1], b = U.shape[1], block, q, s, l
     cdef double* c
     cdef double* tile
     cdef double* rows
     with nogil:
-        c = scratch(b * b * LANES + TILE * CELL + TILE * b * LANES)
-        tile = c + b * b * LANES
+        c = scratch(LANES * b * b + TILE * CELL + LANES * TILE * b)
+        tile = c + LANES * b * b
         rows = tile + TILE * CELL
         for block in range(start, stop):
             if real is float:
@@ -180,7 +179,7 @@ def packed_compress(const real[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] 
             for l in range(min(LANES, m - block * LANES)):
                 for q in range(p):
                     for s in range(p):
-                        C[block * LANES + l - first, q, s] = c[(q * b + s) * LANES + l] + c[(s * b + q) * LANES + l]
+                        C[block * LANES + l - first, q, s] = c[(l * b + q) * b + s] + c[(l * b + s) * b + q]
         free(c)
 
 

@@ -44,7 +44,7 @@ def as_measurements(A: Any) -> Measurements:
 
 
 def pack(
-    A: Any, path: str | os.PathLike | None = None, *, dtype: DTypeLike = None, n_threads: int | None = None
+    A: Any, path: str | os.PathLike | None = None, *, dtype: DTypeLike | None = None, n_threads: int | None = None
 ) -> PackedTensor:
     """Pack the symmetric parts of A: half the bytes, and the layout that is read fastest.
 
@@ -101,9 +101,8 @@ def _checked(A: np.ndarray) -> Float:
         raise ValueError(f"`A` must have shape (m, n, n), got {A.shape}.")
     if 0 in A.shape:
         raise ValueError(f"`A` must have at least one measurement of at least one unknown, got shape {A.shape}.")
-    if A.dtype == np.float16:
+    dtype: np.dtype = A.dtype.newbyteorder("=") if A.dtype.kind == "f" else np.dtype(np.float64)
+    if dtype == np.float16:
         dtype = np.dtype(np.float32)
-    else:
-        dtype = A.dtype.newbyteorder("=") if A.dtype.kind == "f" else np.dtype(np.float64)
     # Cython's kernels want native, aligned, C-contiguous data.
     return np.require(A, dtype=dtype, requirements=["C", "A"])

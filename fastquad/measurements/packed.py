@@ -6,15 +6,19 @@ measurements, so a pass goes at the speed of memory for any n.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
+import fastquad._kernels.stored as stored
 from fastquad import parallel
-from fastquad._kernels import stored
 from fastquad.measurements.base import Float, Measurements
 
 LANES = stored.lanes
 GROUP = stored.group
+
+Chunks = list[tuple[int, int]]
 
 #: A chunk is at least this long, so that handing it out costs nothing beside it.
 _CHUNK_BYTES = 1 << 20
@@ -58,26 +62,31 @@ class PackedTensor(Measurements):
     def sweep_passes(self) -> int:
         return 1 if self._block_bytes <= _CACHE_BYTES else 2
 
-    def _run(self, kernel, *arguments, n_threads: int, chunks: list[tuple[int, int]] | None = None) -> None:
-        chunks = self._chunks if chunks is None else chunks
-        parallel.run(kernel, [(*arguments, start, stop) for start, stop in chunks], n_threads)
+    def _run(
+        self, kernel: Callable, *arguments: object, n_threads: int, chunks: Chunks | None = None, share: float = 1.0
+    ) -> None:
+        """Run a kernel on all chunks; its cost is about that of reading `share` of the tensor."""
+        tasks = [(*arguments, *chunk) for chunk in chunks or self._chunks]
+        parallel.run(kernel, tasks, n_threads, int(self.nbytes * share))
 
-    def _products(self, x: Float, n_threads: int) -> Float:
-        W = np.empty((self.m, *x.shape))
+    def _products(self, x: Float, W: Float, n_threads: int) -> None:
         if x.ndim == 1:
             self._run(stored.packed_products, self.blocks, pad(x, GROUP), W, n_threads=n_threads)
         else:
-            self._run(stored.packed_products_batch, self.blocks, pad(x, GROUP, 2), W, 0, n_threads=n_threads)
-        return W
+            b = x.shape[1]
+            self._run(
+                stored.packed_products_batch, self.blocks, pad(x, GROUP, GROUP), W, 0, n_threads=n_threads, share=b
+            )
 
-    def _products_on(self, support: NDArray[np.intp], values: Float, n_threads: int) -> Float:
+    def _products_on(self, support: NDArray[np.intp], values: Float, W: Float, n_threads: int) -> None:
         if values.ndim == 2:
-            return super()._products_on(support, values, n_threads)
-        W = np.empty((self.m, self.n))
-        # Less is read of a block, so more blocks make a chunk.
-        chunks = parallel.chunks(len(self.blocks), self._chunks[0][1] * max(1, self.n // (4 * support.size + 4)))
-        self._run(stored.packed_products_on, self.blocks, support, values, W, n_threads=n_threads, chunks=chunks)
-        return W
+            return super()._products_on(support, values, W, n_threads)
+        # Less is read of a block, so more blocks make a chunk. A gathered line takes twice as long as a streamed one.
+        share = min(1.0, 2 * self.share_of_rows(support.size))
+        chunks = parallel.chunks(len(self.blocks), int(self._chunks[0][1] / max(share, 1e-3)))
+        self._run(
+            stored.packed_products_on, self.blocks, support, values, W, n_threads=n_threads, chunks=chunks, share=share
+        )
 
     def _weighted_sum(self, w: Float, n_threads: int) -> Float:
         S = np.empty((w.shape[1], self.n, self.n))
@@ -90,25 +99,30 @@ class PackedTensor(Measurements):
 
     def _diagonals(self, n_threads: int) -> Float:
         d = np.empty((self.m, self.n))
-        self._run(stored.packed_diagonals, self.blocks, d, n_threads=n_threads)
+        self._run(stored.packed_diagonals, self.blocks, d, n_threads=n_threads, share=8 / self.n)
         return d
 
     def _rows(self, support: NDArray[np.intp], n_threads: int) -> Float:
         rows = np.empty((self.m, support.size, self.n), dtype=self.dtype)
         if support.size:
-            self._run(stored.packed_rows, self.blocks, support, rows, n_threads=n_threads)
+            share = self.share_of_rows(support.size)
+            self._run(stored.packed_rows, self.blocks, support, rows, n_threads=n_threads, share=share)
         return rows
 
     def _block(self, rows: NDArray[np.intp], cols: NDArray[np.intp], n_threads: int) -> Float:
         out = np.empty((self.m, rows.size, cols.size))
         if out.size:
-            self._run(stored.packed_block, self.blocks, self.n, rows, cols, out, n_threads=n_threads)
+            share = 2 * rows.size * cols.size / self.n**2
+            self._run(stored.packed_block, self.blocks, self.n, rows, cols, out, n_threads=n_threads, share=share)
         return out
 
     def _compress(self, U: Float, n_threads: int) -> Float:
-        C = np.empty((self.m, U.shape[1], U.shape[1]))
+        b = U.shape[1]
+        C = np.empty((self.m, b, b))
         if C.size:
-            self._run(stored.packed_compress, self.blocks, self.n, pad(U, GROUP, 2), C, 0, n_threads=n_threads)
+            self._run(
+                stored.packed_compress, self.blocks, self.n, pad(U, GROUP, GROUP), C, 0, n_threads=n_threads, share=b
+            )
         return C
 
     def _sweep(self, z: Float, v: Float, c: Float, n_threads: int) -> tuple[Float, Float]:
@@ -121,7 +135,7 @@ class PackedTensor(Measurements):
         chunks = parallel.chunks(len(self.blocks), -(-len(self.blocks) // n_chunks))
         sums = np.zeros((len(chunks), len(z), entries))
         tasks = [(self.blocks, self.n, z, v, r, part, *chunk) for part, chunk in zip(sums, chunks, strict=True)]
-        parallel.run(stored.packed_sweep, tasks, n_threads)
+        parallel.run(stored.packed_sweep, tasks, n_threads, self.nbytes * len(z))
         for part in sums[1:]:
             sums[0] += part
         S = np.empty((len(z), self.n, self.n))

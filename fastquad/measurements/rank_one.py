@@ -51,13 +51,18 @@ class RankOneTensor(Measurements):
         # The whole of a_i is read whatever rows are asked for.
         return 1.0
 
-    def _products(self, x: Float, n_threads: int) -> Float:
-        p = self._a @ x
-        return self._a * p[:, None] if x.ndim == 1 else self._a[:, :, None] * p[:, None, :]
+    def _products(self, x: Float, W: Float, n_threads: int) -> None:
+        self._spread(self._a @ x, W)
 
-    def _products_on(self, support: NDArray[np.intp], values: Float, n_threads: int) -> Float:
-        p = self._a[:, support] @ values
-        return self._a * p[:, None] if values.ndim == 1 else self._a[:, :, None] * p[:, None, :]
+    def _products_on(self, support: NDArray[np.intp], values: Float, W: Float, n_threads: int) -> None:
+        self._spread(self._a[:, support] @ values, W)
+
+    def _spread(self, p: Float, W: Float) -> None:
+        """`W[i] = a_i p_i`."""
+        if p.ndim == 1:
+            np.multiply(self._a, p[:, None], out=W)
+        else:
+            np.multiply(self._a[:, :, None], p[:, None, :], out=W)
 
     def _weighted_sum(self, w: Float, n_threads: int) -> Float:
         return np.stack([self._a.T @ (self._a * column[:, None]) for column in w.T])

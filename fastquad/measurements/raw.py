@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
+import fastquad._kernels.stored as stored
 from fastquad import parallel
-from fastquad._kernels import stored
 from fastquad.measurements.base import Float, Measurements
 from fastquad.measurements.packed import GROUP, LANES, aligned_empty, pad
 
@@ -49,34 +51,29 @@ class RawTensor(Measurements):
         # Each entry of a column is a cache line of its own, so gathering pays later than in the packed layout.
         return 64 // self.dtype.itemsize * nnz <= self.n
 
-    def _run(self, kernel, *arguments, n_threads: int) -> None:
-        parallel.run(kernel, [(*arguments, start, stop) for start, stop in self._chunks], n_threads)
+    def _run(self, kernel: Callable, *arguments: object, n_threads: int) -> None:
+        parallel.run(kernel, [(*arguments, *chunk) for chunk in self._chunks], n_threads, self.nbytes)
 
-    def _products(self, x: Float, n_threads: int) -> Float:
-        W = np.empty((self.m, *x.shape))
+    def _products(self, x: Float, W: Float, n_threads: int) -> None:
         if x.ndim == 1:
             self._run(stored.raw_products, self.array, x, W, n_threads=n_threads)
         else:
-            self._run_packed(stored.packed_products_batch, pad(x, GROUP, 2), W, n_threads=n_threads)
-        return W
+            self._run_packed(stored.packed_products_batch, pad(x, GROUP, GROUP), out=W, n_threads=n_threads)
 
-    def _run_packed(self, kernel, *arguments, n_threads: int) -> None:
+    def _run_packed(self, kernel: Callable, *inputs: object, out: Float, n_threads: int) -> None:
         """Pack 8 measurements at a time into a block of scratch, and run a kernel of the packed layout on it."""
 
         def task(start: int, stop: int) -> None:
             block = aligned_empty((1, stored.entries(self.n), LANES), np.dtype(np.float64))
             stored.pack(self.array[start:stop], block, 0, 1)
-            *inputs, out = arguments
             kernel(block, *inputs, out[start:stop], 0, 0, 1)
 
         parallel.run(task, parallel.chunks(self.m, LANES), n_threads)
 
-    def _products_on(self, support: NDArray[np.intp], values: Float, n_threads: int) -> Float:
+    def _products_on(self, support: NDArray[np.intp], values: Float, W: Float, n_threads: int) -> None:
         if values.ndim == 2:
-            return super()._products_on(support, values, n_threads)
-        W = np.empty((self.m, self.n))
+            return super()._products_on(support, values, W, n_threads)
         self._run(stored.raw_products_on, self.array, support, values, W, n_threads=n_threads)
-        return W
 
     def _sided_products(self, x: Float, transpose: bool, n_threads: int) -> Float:
         W = np.empty((self.m, self.n))
@@ -89,7 +86,7 @@ class RawTensor(Measurements):
         # Each task owns a few rows of S, small enough to stay in cache, and goes through all matrices.
         rows = max(1, (256 << 10) // (8 * self.n * len(weights)))
         tasks = [(self.array, weights, S, *chunk) for chunk in parallel.chunks(self.n, rows)]
-        parallel.run(stored.raw_weighted_sum, tasks, n_threads)
+        parallel.run(stored.raw_weighted_sum, tasks, n_threads, self.nbytes)
         return symmetrised(S)
 
     def _diagonals(self, n_threads: int) -> Float:
@@ -116,7 +113,7 @@ class RawTensor(Measurements):
     def _compress(self, U: Float, n_threads: int) -> Float:
         C = np.empty((self.m, U.shape[1], U.shape[1]))
         if C.size:
-            self._run_packed(stored.packed_compress, self.n, pad(U, GROUP, 2), C, n_threads=n_threads)
+            self._run_packed(stored.packed_compress, self.n, pad(U, GROUP, GROUP), out=C, n_threads=n_threads)
         return C
 
     def _sweep(self, z: Float, v: Float, c: Float, n_threads: int) -> tuple[Float, Float]:
@@ -133,7 +130,7 @@ class RawTensor(Measurements):
         chunks = parallel.chunks(self.m, -(-self.m // n_chunks))
         sums = np.zeros((len(chunks), len(z), self.n, self.n))
         tasks = [(self.array, z, v, r, part, *chunk) for part, chunk in zip(sums, chunks, strict=True)]
-        parallel.run(stored.raw_sweep, tasks, n_threads)
+        parallel.run(stored.raw_sweep, tasks, n_threads, self.nbytes)
         for part in sums[1:]:
             sums[0] += part
         return r.T.copy(), symmetrised(sums[0])
