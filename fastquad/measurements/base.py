@@ -191,7 +191,7 @@ class Measurements(ABC):
         S = np.zeros((w.shape[1], self.n, self.n))
         for part, A in self._blocks():
             S += np.tensordot(w[part].T, A, axes=1)
-        return S
+        return symmetrised(S)
 
     def _diagonals(self, n_threads: int) -> Float:
         return np.concatenate([np.einsum("ijj->ij", A) for _, A in self._blocks()])
@@ -211,7 +211,7 @@ class Measurements(ABC):
         for part, A in self._blocks():
             r[part] -= np.einsum("js,ijs->is", z, A @ z) + np.einsum("ijj,js->is", A, v)
             S += np.tensordot(r[part].T, A, axes=1)
-        return r, S
+        return r, symmetrised(S)
 
     # -- checks ---------------------------------------------------------------------------------------------
 
@@ -244,3 +244,10 @@ def _finite(value: ArrayLike, name: str) -> Float:
     if not np.isfinite(array).all():
         raise ValueError(f"`{name}` must be finite, got NaN or inf.")
     return array
+
+
+def symmetrised(S: Float) -> Float:
+    """`(S + S^T)/2` of a stack of matrices."""
+    S = S + S.transpose(0, 2, 1)
+    S /= 2
+    return S

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from fastquad import parallel
 from fastquad.measurements.base import Float, Measurements
-from fastquad.measurements.packed import PackedTensor, pack_array
+from fastquad.measurements.packed import PackedTensor, pack_in_memory
 from fastquad.measurements.raw import RawTensor
 
 
@@ -78,9 +78,7 @@ def pack(
     n_threads = parallel.resolve(n_threads)
     if isinstance(measurements, PackedTensor) and measurements.dtype == target:
         return measurements
-    if isinstance(measurements, RawTensor):
-        return pack_array(measurements.array, target, n_threads)
-    return pack_array(measurements.matrices(0, measurements.m), target, n_threads)
+    return pack_in_memory(measurements, target, n_threads)
 
 
 def _mapped(path: Path) -> np.ndarray:

@@ -6,29 +6,19 @@ measurements, so a pass goes at the speed of memory for any n.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 import fastquad._kernels.stored as stored
 from fastquad import parallel
 from fastquad.measurements.base import Float, Measurements
+from fastquad.measurements.stored import CHUNK_BYTES, StoredTensor
 
 LANES = stored.lanes
 GROUP = stored.group
 
-Chunks = list[tuple[int, int]]
 
-#: A chunk is at least this long, so that handing it out costs nothing beside it.
-_CHUNK_BYTES = 1 << 20
-#: A block up to this size is still in the last-level cache when the sweep comes back to it.
-_CACHE_BYTES = 12 << 20
-#: The sums of a sweep's chunks take at most this much memory.
-_SUMS_BYTES = 256 << 20
-
-
-class PackedTensor(Measurements):
+class PackedTensor(StoredTensor):
     """m symmetric n×n matrices, packed; made by `fastquad.pack`.
 
     `blocks` is an array of shape (ceil(m/8), entries, 8), float32 or float64.
@@ -38,17 +28,12 @@ class PackedTensor(Measurements):
         self.blocks = blocks.view()
         self.blocks.flags.writeable = False
         self.m, self.n, self.dtype = m, n, blocks.dtype
-        size = max(1, _CHUNK_BYTES // max(1, self._block_bytes))
-        self._chunks = parallel.chunks(len(blocks), size)
+        self._units, self._unit_bytes = blocks.shape[0], blocks.shape[1] * LANES * blocks.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes that one full pass reads."""
         return self.blocks.nbytes
-
-    @property
-    def _block_bytes(self) -> int:
-        return self.blocks.shape[1] * LANES * self.dtype.itemsize
 
     def matrices(self, start: int, stop: int) -> Float:
         first, last = start // LANES, -(-stop // LANES)
@@ -58,16 +43,6 @@ class PackedTensor(Measurements):
     def reads_rows(self, nnz: int) -> bool:
         # A gathered row costs about twice a streamed one, and a support of s rows holds 2 s/n of the triangle.
         return 5 * nnz <= self.n
-
-    def sweep_passes(self) -> int:
-        return 1 if self._block_bytes <= _CACHE_BYTES else 2
-
-    def _run(
-        self, kernel: Callable, *arguments: object, n_threads: int, chunks: Chunks | None = None, share: float = 1.0
-    ) -> None:
-        """Run a kernel on all chunks; its cost is about that of reading `share` of the tensor."""
-        tasks = [(*arguments, *chunk) for chunk in chunks or self._chunks]
-        parallel.run(kernel, tasks, n_threads, int(self.nbytes * share))
 
     def _products(self, x: Float, W: Float, n_threads: int) -> None:
         if x.ndim == 1:
@@ -93,7 +68,7 @@ class PackedTensor(Measurements):
         weights = pad(w.T, 1, LANES)
         # Each task owns a few groups of rows of S and goes through all blocks, so there is nothing to reduce.
         groups = -(-self.n // GROUP)
-        chunks = parallel.chunks(groups, max(1, groups * _CHUNK_BYTES // max(1, self.nbytes)))
+        chunks = parallel.chunks(groups, max(1, groups * CHUNK_BYTES // max(1, self.nbytes)))
         self._run(stored.packed_weighted_sum, self.blocks, weights, S, n_threads=n_threads, chunks=chunks)
         return S
 
@@ -125,31 +100,32 @@ class PackedTensor(Measurements):
             )
         return C
 
-    def _sweep(self, z: Float, v: Float, c: Float, n_threads: int) -> tuple[Float, Float]:
-        z, v, r = pad(z.T, 1, GROUP), pad(v.T, 1, GROUP), pad(c.T, 1, LANES)
-        if self.sweep_passes() == 2:
-            return self._sweep_in_two(z, v, r, n_threads)
-        entries = self.blocks.shape[1]
-        # As many chunks whatever the number of threads, each with sums of its own, added up in their order.
-        n_chunks = int(np.clip(_SUMS_BYTES // (8 * entries * len(z)), 2, 16))
-        chunks = parallel.chunks(len(self.blocks), -(-len(self.blocks) // n_chunks))
-        sums = np.zeros((len(chunks), len(z), entries))
-        tasks = [(self.blocks, self.n, z, v, r, part, *chunk) for part, chunk in zip(sums, chunks, strict=True)]
-        parallel.run(stored.packed_sweep, tasks, n_threads, self.nbytes * len(z))
-        for part in sums[1:]:
-            sums[0] += part
-        S = np.empty((len(z), self.n, self.n))
-        for packed, out in zip(sums[0], S, strict=True):
-            stored.unpack_symmetric(packed, out)
-        return r[:, : self.m].T.copy(), S
+    # -- the sweep ------------------------------------------------------------------------------------------
 
-    def _sweep_in_two(self, z: Float, v: Float, r: Float, n_threads: int) -> tuple[Float, Float]:
+    @property
+    def _sweep_bytes(self) -> int:
+        return self._unit_bytes
+
+    def _aligned(self, z: Float, v: Float, c: Float) -> tuple[Float, Float, Float]:
+        return pad(z.T, 1, GROUP), pad(v.T, 1, GROUP), pad(c.T, 1, LANES)
+
+    def _new_sums(self, count: int, b: int) -> Float:
+        return np.zeros((count, b, self.blocks.shape[1]))
+
+    def _sweep_chunk(self, z: Float, v: Float, r: Float, sums: Float, start: int, stop: int) -> None:
+        stored.packed_sweep(self.blocks, self.n, z, v, r, sums, start, stop)
+
+    def _as_matrices(self, sums: Float) -> Float:
+        S = np.empty((len(sums), self.n, self.n))
+        for packed, out in zip(sums, S, strict=True):
+            stored.unpack_symmetric(packed, out)
+        return S
+
+    def _quadratic(self, z: Float, v: Float, r: Float, n_threads: int) -> None:
         q = np.empty(r.shape[1])
         for s in range(len(z)):
             self._run(stored.packed_quadratic, self.blocks, self.n, z[s], v[s], q, n_threads=n_threads)
             r[s] -= q
-        r = r[:, : self.m].T.copy()
-        return r, self._weighted_sum(r, n_threads)
 
 
 def pad(array: Float, *multiples: int) -> Float:
@@ -168,10 +144,19 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> Float:
     return buffer[shift : shift + size].view(dtype).reshape(shape)
 
 
-def pack_array(array: Float, dtype: np.dtype, n_threads: int) -> PackedTensor:
-    """The packed tensor of an (m, n, n) array: one pass over it."""
-    m, n = array.shape[:2]
+def pack_in_memory(measurements: Measurements, dtype: np.dtype, n_threads: int) -> PackedTensor:
+    """The packed tensor of any measurements: one pass over them, a few matrices at a time."""
+    m, n = measurements.m, measurements.n
     n_blocks = -(-m // LANES)
     blocks = aligned_empty((n_blocks, stored.entries(n), LANES), dtype)
-    parallel.run(stored.pack, [(array, blocks, i, i + 1) for i in range(n_blocks)], n_threads)
+    array = getattr(measurements, "array", None)  # a raw tensor's own: its kernel symmetrises by itself
+
+    def task(block: int) -> None:
+        if array is not None:
+            stored.pack(array, blocks, block, block + 1)
+        else:
+            matrices = measurements.matrices(block * LANES, min(m, (block + 1) * LANES))
+            stored.pack(np.ascontiguousarray(matrices), blocks[block : block + 1], 0, 1)
+
+    parallel.run(task, [(block,) for block in range(n_blocks)], n_threads)
     return PackedTensor(blocks, m, n)

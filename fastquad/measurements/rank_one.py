@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastquad.measurements.base import Float, Measurements
+from fastquad.measurements.base import Float, Measurements, symmetrised
 
 
 class RankOneTensor(Measurements):
@@ -65,7 +65,7 @@ class RankOneTensor(Measurements):
             np.multiply(self._a[:, :, None], p[:, None, :], out=W)
 
     def _weighted_sum(self, w: Float, n_threads: int) -> Float:
-        return np.stack([self._a.T @ (self._a * column[:, None]) for column in w.T])
+        return symmetrised(np.stack([self._a.T @ (self._a * column[:, None]) for column in w.T]))
 
     def _diagonals(self, n_threads: int) -> Float:
         return self._a**2

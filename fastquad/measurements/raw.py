@@ -9,18 +9,12 @@ from numpy.typing import NDArray
 
 import fastquad._kernels.stored as stored
 from fastquad import parallel
-from fastquad.measurements.base import Float, Measurements
+from fastquad.measurements.base import Float, symmetrised
 from fastquad.measurements.packed import GROUP, LANES, aligned_empty, pad
-
-#: A chunk is at least this long, so that handing it out costs nothing beside it.
-_CHUNK_BYTES = 1 << 20
-#: Four matrices up to this size are still in cache when the sweep comes back to them.
-_CACHE_BYTES = 12 << 20
-#: The sums of a sweep's chunks take at most this much memory.
-_SUMS_BYTES = 256 << 20
+from fastquad.measurements.stored import StoredTensor
 
 
-class RawTensor(Measurements):
+class RawTensor(StoredTensor):
     """Measurements on an (m, n, n) array as it is, symmetric or not."""
 
     def __init__(self, array: Float) -> None:
@@ -28,31 +22,20 @@ class RawTensor(Measurements):
         self.array = array.view(np.ndarray)
         self.array.flags.writeable = False
         self.m, self.n, self.dtype = array.shape[0], array.shape[1], array.dtype
-        size = max(1, _CHUNK_BYTES // max(1, self._matrix_bytes))
-        self._chunks = parallel.chunks(self.m, size)
+        self._units, self._unit_bytes = self.m, self.n * self.n * self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes that one full pass reads."""
         return self.array.nbytes
 
-    @property
-    def _matrix_bytes(self) -> int:
-        return self.n * self.n * self.dtype.itemsize
-
     def matrices(self, start: int, stop: int) -> Float:
         A = self.array[start:stop].astype(np.float64)
         return (A + A.transpose(0, 2, 1)) / 2
 
-    def sweep_passes(self) -> int:
-        return 1 if 4 * self._matrix_bytes <= _CACHE_BYTES else 2
-
     def reads_rows(self, nnz: int) -> bool:
         # Each entry of a column is a cache line of its own, so gathering pays later than in the packed layout.
         return 64 // self.dtype.itemsize * nnz <= self.n
-
-    def _run(self, kernel: Callable, *arguments: object, n_threads: int) -> None:
-        parallel.run(kernel, [(*arguments, *chunk) for chunk in self._chunks], n_threads, self.nbytes)
 
     def _products(self, x: Float, W: Float, n_threads: int) -> None:
         if x.ndim == 1:
@@ -116,28 +99,26 @@ class RawTensor(Measurements):
             self._run_packed(stored.packed_compress, self.n, pad(U, GROUP, GROUP), out=C, n_threads=n_threads)
         return C
 
-    def _sweep(self, z: Float, v: Float, c: Float, n_threads: int) -> tuple[Float, Float]:
-        z, v, r = (np.ascontiguousarray(part.T) for part in (z, v, c.copy()))
-        if self.sweep_passes() == 2:
-            q = np.empty(self.m)
-            for s in range(len(z)):
-                self._run(stored.raw_quadratic, self.array, z[s], v[s], q, n_threads=n_threads)
-                r[s] -= q
-            r = r.T.copy()
-            return r, self._weighted_sum(r, n_threads)
-        # As many chunks whatever the number of threads, each with sums of its own, added up in their order.
-        n_chunks = int(np.clip(_SUMS_BYTES // (8 * self.n**2 * len(z)), 2, 16))
-        chunks = parallel.chunks(self.m, -(-self.m // n_chunks))
-        sums = np.zeros((len(chunks), len(z), self.n, self.n))
-        tasks = [(self.array, z, v, r, part, *chunk) for part, chunk in zip(sums, chunks, strict=True)]
-        parallel.run(stored.raw_sweep, tasks, n_threads, self.nbytes)
-        for part in sums[1:]:
-            sums[0] += part
-        return r.T.copy(), symmetrised(sums[0])
+    # -- the sweep ------------------------------------------------------------------------------------------
 
+    @property
+    def _sweep_bytes(self) -> int:
+        return 4 * self._unit_bytes  # the kernel takes four matrices at a time
 
-def symmetrised(S: Float) -> Float:
-    """`(S + S^T)/2` of a stack of matrices."""
-    S = S + S.transpose(0, 2, 1)
-    S /= 2
-    return S
+    def _aligned(self, z: Float, v: Float, c: Float) -> tuple[Float, Float, Float]:
+        return np.ascontiguousarray(z.T), np.ascontiguousarray(v.T), np.array(c.T, order="C")
+
+    def _new_sums(self, count: int, b: int) -> Float:
+        return np.zeros((count, b, self.n, self.n))
+
+    def _sweep_chunk(self, z: Float, v: Float, r: Float, sums: Float, start: int, stop: int) -> None:
+        stored.raw_sweep(self.array, z, v, r, sums, start, stop)
+
+    def _as_matrices(self, sums: Float) -> Float:
+        return symmetrised(sums)
+
+    def _quadratic(self, z: Float, v: Float, r: Float, n_threads: int) -> None:
+        q = np.empty(self.m)
+        for s in range(len(z)):
+            self._run(stored.raw_quadratic, self.array, z[s], v[s], q, n_threads=n_threads)
+            r[s] -= q

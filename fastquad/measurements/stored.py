@@ -1,0 +1,84 @@
+"""What raw and packed tensors share: chunks of measurements, and the sweep that adds up chunk by chunk."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+
+from fastquad import parallel
+from fastquad.measurements.base import Float, Measurements
+
+Chunks = list[tuple[int, int]]
+
+#: A chunk is at least this long, so that handing it out costs nothing beside it.
+CHUNK_BYTES = 1 << 20
+#: What a sweep comes back to is still in the last-level cache if it is no larger.
+_CACHE_BYTES = 12 << 20
+#: The sums of a sweep's chunks take at most this much memory.
+_SUMS_BYTES = 256 << 20
+
+
+class StoredTensor(Measurements):
+    """Measurements held as an array of `_units` (matrices, or blocks of them), each of `_unit_bytes`."""
+
+    _units: int
+    _unit_bytes: int
+
+    @property
+    def _chunks(self) -> Chunks:
+        return parallel.chunks(self._units, max(1, CHUNK_BYTES // self._unit_bytes))
+
+    def _run(
+        self, kernel: Callable, *arguments: object, n_threads: int, chunks: Chunks | None = None, share: float = 1.0
+    ) -> None:
+        """Run a kernel on all chunks; its cost is about that of reading `share` of the tensor."""
+        tasks = [(*arguments, *chunk) for chunk in chunks or self._chunks]
+        parallel.run(kernel, tasks, n_threads, int(self.nbytes * share))
+
+    # -- the sweep ------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def _sweep_bytes(self) -> int:
+        """What the sweep's kernel reads, and then comes back to."""
+
+    @abstractmethod
+    def _sweep_chunk(self, z: Float, v: Float, r: Float, sums: Float, start: int, stop: int) -> None:
+        """`r_i −= <Ã_i, zz^T + diag(v)>` and `sums += Σ_i r_i Ã_i` for one chunk, in the layout of `_new_sums`."""
+
+    @abstractmethod
+    def _quadratic(self, z: Float, v: Float, r: Float, n_threads: int) -> None:
+        """`r_i −= <Ã_i, zz^T + diag(v)>`"""
+
+    @abstractmethod
+    def _new_sums(self, count: int, b: int) -> Float:
+        """Zeros for `count` chunks' sums of b signals each."""
+
+    @abstractmethod
+    def _as_matrices(self, sums: Float) -> Float:
+        """The sums of b signals as symmetric matrices, (b, n, n)."""
+
+    @abstractmethod
+    def _aligned(self, z: Float, v: Float, c: Float) -> tuple[Float, Float, Float]:
+        """z, v and c as the kernels want them: a row a signal."""
+
+    def sweep_passes(self) -> int:
+        return 1 if self._sweep_bytes <= _CACHE_BYTES else 2
+
+    def _sweep(self, z: Float, v: Float, c: Float, n_threads: int) -> tuple[Float, Float]:
+        z, v, r = self._aligned(z, v, c)
+        if self.sweep_passes() == 2:
+            self._quadratic(z, v, r, n_threads)
+            r = r[:, : self.m].T.copy()
+            return r, self._weighted_sum(r, n_threads)
+        # As many chunks whatever the number of threads, each with sums of its own, added up in their order.
+        n_chunks = int(np.clip(_SUMS_BYTES // (4 * self.n**2 * len(z)), 2, 16))
+        chunks = parallel.chunks(self._units, -(-self._units // n_chunks))
+        sums = self._new_sums(len(chunks), len(z))
+        tasks = [(z, v, r, part, *chunk) for part, chunk in zip(sums, chunks, strict=True)]
+        parallel.run(self._sweep_chunk, tasks, n_threads, self.nbytes * len(z))
+        for part in sums[1:]:
+            sums[0] += part
+        return r[:, : self.m].T.copy(), self._as_matrices(sums[0])

@@ -1,0 +1,143 @@
+"""Threads: a result never depends on them, and neither errors, Ctrl-C, fork nor other threads get lost in them."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import naive
+import numpy as np
+import pytest
+
+import fastquad as fq
+from fastquad import parallel
+
+
+@pytest.fixture
+def always_threads(monkeypatch):
+    """Use threads however small the work."""
+    monkeypatch.setattr(parallel, "_BYTES_WORTH_A_THREAD", 1)
+    monkeypatch.setattr("fastquad.measurements.stored.CHUNK_BYTES", 1)
+
+
+def test_every_chunk_is_done_once_by_several_threads():
+    done, names = [], set()
+
+    def task(i):
+        names.add(threading.current_thread().name)
+        time.sleep(0.005)
+        done.append(i)
+
+    parallel.run(task, [(i,) for i in range(40)], 4)
+    assert sorted(done) == list(range(40))
+    assert len(names) > 1
+
+
+def test_little_work_stays_on_one_thread():
+    names = set()
+    parallel.run(lambda i: names.add(threading.current_thread().name), [(i,) for i in range(40)], 4, nbytes=1000)
+    assert names == {threading.current_thread().name}
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_an_error_in_a_chunk_is_raised_and_stops_the_rest(n_threads):
+    done = []
+
+    def task(i):
+        if i == 3:
+            raise RuntimeError("chunk 3")
+        time.sleep(0.002)
+        done.append(i)
+
+    with pytest.raises(RuntimeError, match="chunk 3"):
+        parallel.run(task, [(i,) for i in range(1000)], n_threads)
+    assert len(done) < 100
+
+
+def test_number_of_threads(monkeypatch):
+    assert parallel.resolve(3) == 3
+    monkeypatch.delenv("FASTQUAD_NUM_THREADS", raising=False)
+    assert parallel.resolve(None) == len(os.sched_getaffinity(0))
+    monkeypatch.setenv("FASTQUAD_NUM_THREADS", "5")
+    assert parallel.resolve(None) == 5
+    fq.set_num_threads(2)
+    try:
+        assert parallel.resolve(None) == 2
+        assert parallel.resolve(7) == 7
+    finally:
+        fq.set_num_threads(None)
+    monkeypatch.setenv("FASTQUAD_NUM_THREADS", "many")
+    with pytest.raises(ValueError, match="`FASTQUAD_NUM_THREADS` must be a positive integer, got 'many'"):
+        parallel.resolve(None)
+    for bad in (0, -1, 1.5, True, "2"):
+        with pytest.raises(ValueError, match="`n` must be a positive integer"):
+            fq.set_num_threads(bad)
+
+
+def test_several_python_threads_at_once(always_threads):
+    array = np.random.default_rng(0).standard_normal((60, 20, 20))
+    A = fq.pack(array)
+    X = np.random.default_rng(1).standard_normal((16, 20))
+    results = [None] * len(X)
+
+    def work(i):
+        for _ in range(20):
+            results[i] = A.products(X[i], n_threads=3)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(X))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for x, W in zip(X, results, strict=True):
+        np.testing.assert_allclose(W, naive.products(array, x), rtol=1e-10)
+
+
+def _child(A, x, queue):
+    queue.put(A.products(x, n_threads=2))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # Python 3.12 warns of what is tested here
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_a_process_forked_after_use_works(always_threads):
+    array = np.random.default_rng(0).standard_normal((40, 12, 12))
+    A, x = fq.pack(array), np.ones(12)
+    expected = A.products(x, n_threads=2)  # the pool exists now
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_child, args=(A, x, queue))
+    child.start()
+    np.testing.assert_array_equal(queue.get(timeout=30), expected)
+    child.join(timeout=30)
+    assert child.exitcode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_control_c_stops_a_long_pass():
+    """SIGINT during passes over a tensor ends the process within a second, with KeyboardInterrupt."""
+    code = (
+        "import numpy as np, fastquad as fq\n"
+        "A = fq.as_measurements(np.zeros((400, 400, 400), dtype=np.float32))\n"
+        "x = np.ones(400)\n"
+        "print('ready', flush=True)\n"
+        "while True: A.products(x, n_threads=2)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    sent = time.perf_counter()
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=20)
+    assert "KeyboardInterrupt" in errors
+    assert time.perf_counter() - sent < 5  # a second on an idle machine; tests share theirs
+
+
+def test_import_is_light():
+    """Neither compilers nor extras are imported with fastquad."""
+    code = "import sys, fastquad; print(*sorted(sys.modules))"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    for heavy in ("numba", "torch", "jax", "dask", "matplotlib", "pooch", "rich", "scipy.optimize", "scipy.stats"):
+        assert heavy not in modules
