@@ -1,0 +1,43 @@
+# Each target sets up what it needs in .venv; a second run is quick.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml setup.py $(wildcard kernels/*)
+
+.PHONY: demo test test-statistical lint bench bench-smoke bench-compare bench-large docs sanitize dist clean
+
+demo: $(VENV)/.installed-demo
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m "not statistical"
+
+# The paper's figures and the tables of success rates, on fixed seeds: minutes.
+test-statistical: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m statistical
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m pytest benchmarks --benchmark-only --benchmark-autosave --benchmark-storage=file://.benchmarks
+	$(BIN)/python benchmarks/report.py
+
+bench-smoke: $(VENV)/.installed-test
+	$(BIN)/python -m pytest benchmarks --benchmark-only --benchmark-min-rounds=1 --benchmark-max-time=0.01 -q
+
+sanitize: $(VENV)/.installed-test
+	.ci/sanitize $(BIN)/python
+
+dist: $(VENV)/.installed-dev
+	$(BIN)/python -m build
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .benchmarks docs/_build
+
+# The editable install compiles the kernels; one stamp for each set of extras.
+$(VENV)/.installed-%: $(SOURCES)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	touch $@
