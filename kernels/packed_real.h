@@ -36,30 +36,30 @@ CLONES static void NAME(packed_products)(const REAL *P, ptrdiff_t n, const doubl
     }
 }
 
-/* W[k, l] = Σ_{j in S} Ã_l[k, j] x_S[j]: only the rows of the support are read. */
+/* The entries (j, 4h..4h+3) of a block, `step` apart: side by side above the group of j, a cell apart in it. */
+INLINE const REAL *NAME(quad)(const REAL *P, ptrdiff_t n, ptrdiff_t j, ptrdiff_t h, ptrdiff_t *step) {
+    ptrdiff_t g = j / GROUP;
+    *step = h < g ? LANES : CELL;
+    if (h < g) return P + (group_offset(h, n) + GROUP * (j - GROUP * h)) * LANES;
+    return P + (group_offset(g, n) + GROUP * GROUP * (h - g) + j % GROUP) * LANES;
+}
+
+/* W[k, l] = Σ_{j in S} Ã_l[k, j] x_S[j]: only the rows of the support are read. While one row is used, the next one is
+   asked for, at last the first row of the next block; a row is too scattered for the machine to guess it. */
 CLONES static void NAME(packed_products_on)(
     const REAL *P, ptrdiff_t n, const ptrdiff_t *support, ptrdiff_t s, const double *x, double *W) {
     memset(W, 0, padded(n) * LANES * sizeof(double));
     for (ptrdiff_t t = 0; t < s; t++) {
-        ptrdiff_t j = support[t], g = j / GROUP;
+        const REAL *next_block = t + 1 < s ? P : P + block_entries(n) * LANES;
+        ptrdiff_t next_row = support[t + 1 < s ? t + 1 : 0], step;
         vec xj = vec_all(x[t]);
-        for (ptrdiff_t h = 0; h < g; h++) { /* above its group, row j is a column: 4 entries side by side */
-            const REAL *a = P + (group_offset(h, n) + GROUP * (j - GROUP * h)) * LANES;
-            const REAL *ahead = P + (group_offset(h + 16, n) + GROUP * (j - GROUP * (h + 16))) * LANES;
-            for (int line = 0; h + 16 < g && line < (int)(CELL * sizeof(REAL) / 64); line++)
-                PREFETCH((const char *)ahead + 64 * line);
-            for (int v = 0; v < CELL; v += 4) {
-                double *w = W + h * CELL + v;
-                vec_store_f64(w, vec_fma(vec_load(a + v), xj, vec_load_f64(w)));
-            }
-        }
-        const REAL *a = P + (group_offset(g, n) + j % GROUP) * LANES;
-        for (ptrdiff_t k = GROUP * g; k < n; k++, a += CELL) {
-            PREFETCH(a + 32 * CELL);
-            for (int v = 0; v < LANES; v += 4) {
-                double *w = W + k * LANES + v;
-                vec_store_f64(w, vec_fma(vec_load(a + v), xj, vec_load_f64(w)));
-            }
+        for (ptrdiff_t h = 0; GROUP * h < n; h++) {
+            const REAL *ahead = NAME(quad)(next_block, n, next_row, h, &step);
+            for (int r = 0; r < GROUP; r++) PREFETCH(ahead + r * step);
+            const REAL *a = NAME(quad)(P, n, support[t], h, &step);
+            double *w = W + h * CELL;
+            for (ptrdiff_t k = GROUP * h; k < GROUP * h + GROUP && k < n; k++, a += step, w += LANES)
+                for (int v = 0; v < LANES; v += 4) vec_store_f64(w + v, vec_fma(vec_load(a + v), xj, vec_load_f64(w + v)));
         }
     }
 }
