@@ -94,7 +94,7 @@ class Generative(Prior):
     def __post_init__(self) -> None:
         if not isinstance(self.decoder, BaseDecoder):
             raise TypeError(
-                "`decoder` must be a decoder such as fq.decoders.mnist() or fq.decoders.TorchDecoder(module, n_latent), "
+                "`decoder` must be a decoder, such as fq.decoders.mnist() or a TorchDecoder, "
                 f"got {type(self.decoder).__name__}."
             )
 
@@ -130,11 +130,12 @@ class Generative(Prior):
             raise ValueError(f"`v` must have shape ({self.decoder.n},) or (b, {self.decoder.n}), got {V.shape}.")
         rows = np.atleast_2d(V)
         if method == "adam":
-            starts = np.random.default_rng(rng).standard_normal((len(rows), restarts, self.decoder.n_latent))
+            starts: Float = np.random.default_rng(rng).standard_normal((len(rows), restarts, self.decoder.n_latent))
             Z = projection.adam(self.fast, rows, starts)
         elif method == "lm":
             starts = self.nearest_samples(rows, restarts)
-            noise = np.zeros(len(rows))
+            # Just enough that it does not run off to where the decoder saturates.
+            noise = 1e-4 * np.einsum("bn,bn->b", rows, rows)
             Z = projection.levenberg_marquardt(self.range, rows, starts, noise=noise, unit=self.normalize)
         else:
             raise ValueError(f"`method` must be 'adam' or 'lm', got {method!r}.")

@@ -24,6 +24,8 @@ Indices = NDArray[np.intp]
 
 _TINY = np.finfo(np.float64).tiny
 _FIRST_DAMPING, _LEAST_DAMPING = 1e-2, 1e-12
+# A damping below this changes no step: one that was too long needs at least this much.
+_EFFECTIVE_DAMPING = 0.05
 #: A problem whose damping grew beyond this cannot be improved in its precision.
 HOPELESS_DAMPING = 1e6
 
@@ -92,8 +94,10 @@ class Descents:
         for mine, new in zip(self.at, at, strict=True):
             mine[taken] = new[better]
         ratio = gain / np.maximum(self.predicted[which], _TINY)
-        factor = np.select([ratio > 0.75, ratio > 0.25, better], [0.1, 1.0, 3.0], 10.0)
-        self.damping[which] = np.maximum(self.damping[which] * factor, _LEAST_DAMPING)
+        damping = self.damping[which]
+        rejected = np.maximum(10 * damping, _EFFECTIVE_DAMPING)
+        damping = np.select([ratio > 0.75, ratio > 0.25, better], [0.1 * damping, damping, 3 * damping], rejected)
+        self.damping[which] = np.maximum(damping, _LEAST_DAMPING)
 
     @staticmethod
     def _values(Z: Float, square: Float, ridge: Float) -> Float:

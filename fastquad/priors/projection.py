@@ -4,11 +4,10 @@ There is no closed form, and `‖v − g(z)‖²` has local minima: each v is tr
 is kept. Two ways to descend:
 
 - Adam, 100 steps at rate 0.1 from random starts, as in the paper.
-- Levenberg–Marquardt, which needs fewer than ten steps, from a start that is already good. Where g has norm one,
-  `‖v − c g‖²` is minimised over c as well, which has the same minimisers and, with `J = c J_g`, the right step length for a
-  v of any norm. Left alone it runs far out, where a decoder saturates, after the last digits of a v that is noise;
-  so it takes the most probable code where v is g(z) and Gaussian noise of variance τ², and z ~ N(0, I):
-  `min ‖v − c g(z)‖² + τ²‖z‖²`.
+- Levenberg–Marquardt, fewer than ten steps from a start that is already good. Where g has norm one, `‖v − c g‖²` is
+  minimised over c as well: the minimisers are the same, and with `J = c J_g` a step has the right length for a v of any
+  norm. Left alone it would follow the noise in v far out, to where a decoder saturates; so it takes the most probable
+  code where v is g(z) and Gaussian noise of variance τ², and z ~ N(0, I): `min ‖v − c g(z)‖² + τ²‖z‖²`.
 """
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
 """Levenberg–Marquardt on the latent numbers of a decoder.
 
-With a signal `x = s g(z)` and `t = s²`, the residual `r_i = t g^T Ã_i g − y_i` has the derivatives
+With a signal `x = s g(z)` and t = s², the residual `r_i = t g^T Ã_i g − y_i` has the derivatives
 
     ∂r/∂z = 2 t W J_g,      ∂r/∂t = W g,      W[i] = Ã_i g(z):
 
-one pass over A gives residual and Jacobian (m × k) at a point. Codes are N(0, I), so with noise of variance σ² the most
-probable one minimises `‖r‖² + λ‖z‖²` at λ = σ². What the decoder cannot express acts as noise as well. λ is learnt as
-evidence maximisation does, `λ = ‖r‖²/(m − γ)` with γ = tr(H (H + λ)^{-1}), H = (2tWJ)^T (2tWJ), the number of latent numbers that
-the data determine. For a signal in the range of the decoder ‖r‖² falls as λ², so λ goes to zero by itself, quadratically,
-and the answer is exact.
+one pass over A gives the residual and its Jacobian at a point. Codes are N(0, I), so with noise of variance σ² the
+most probable one minimises `‖r‖² + λ‖z‖²` with λ = σ²; what the decoder cannot express acts as noise as well. λ is
+learnt, as evidence maximisation does: `λ = ‖r‖²/(m − γ)`, where γ = tr(H (H + λ)^{-1}), H = 4t² (W J)^T W J, is the
+number of latent numbers that the data determine. For a signal in the range of the decoder ‖r‖² falls as λ²: λ goes to
+zero by itself, quadratically, and the answer is exact.
 
-Where to start is found without A: 1000 samples of the decoder nearly lie in the span of p = 100 principal directions U.
-One pass compresses A to `U^T Ã_i U`, (m, p, p), in which a signal is `U^T g(z)`. There
+Where to start is found without A. The decoder's signals nearly lie in the span of p = 100 principal directions U of
+1000 samples; one pass compresses A to `U^T Ã_i U`, (m, p, p), and there
 
-1. all samples are measured at once, and for each y those with the highest posterior `‖r‖² + λ‖z‖²` are taken as starts;
-2. Levenberg–Marquardt runs from all starts of all signals in one batch, in float32, and only the better half goes on
-   after a few steps, until one is left;
+1. all samples are measured at once, and those with the highest posterior for y are the starts;
+2. Levenberg–Marquardt runs from all starts of all signals in one batch, in float32; after a few steps only the better
+   half goes on, until one is left.
 
-and a few steps on A itself, with its last digits, end it.
+A few steps on A itself, in the decoder's own precision, end it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from fastquad.measurements.base import Float
-from fastquad.priors.least_squares import HOPELESS_DAMPING, Descents, Normal
+from fastquad.priors.least_squares import Descents, Normal
 from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import EXACT_RESIDUAL, Compress, Outcome, Products, Step, Steps, Together
 from fastquad.solvers.latent_search import NEGLIGIBLE, Unknowns, evidence, quadratic_residuals, search
@@ -60,10 +60,10 @@ class LatentLM(Solver):
     starts : int
         How many of the samples the search starts from, for each signal.
     misfit : float
-        The share of the signal's power that the decoder is first assumed not to express: λ starts at `misfit ‖x‖⁴ + σ²`.
+        The share of the signal that the decoder is first assumed not to express: λ starts at `misfit ‖x‖⁴ + σ²`.
     max_steps : int
-        At most so many steps, each one pass, after the search. It stops before where a step promises to lower
-        `‖r‖² + λ‖z‖²` by less than 0.1 λ.
+        At most so many steps, each one pass, after the search. It has converged when a step promises to lower
+        `‖r‖² + λ‖z‖²` by less than 0.1 λ, or the last three lowered it by less than 2 λ.
 
     Examples
     --------
@@ -118,30 +118,38 @@ class LatentLM(Solver):
 
     def _polish(self, problem: Problem, unknowns: Unknowns, theta: Float) -> Steps:
         scale = float(problem.y @ problem.y)
-        noise = np.array([unknowns.noise])
-        ridge = np.array([unknowns.ridge])
+        ridge, noise = np.array([unknowns.ridge]), np.array([unknowns.noise])
         x, at = yield from _evaluate(unknowns, theta)
         descent = Descents(theta[None], at, unknowns.weights(ridge))
-        converged = False
+        past: list[tuple[float, float]] = []
         for _ in range(self.max_steps):
             residual = float(np.sqrt(descent.at.square[0] / scale))
             yield Step(x, residual)
             ridge = evidence(descent.at, ridge, noise, problem.m, unknowns.prior.decoder.n_latent)
             descent.set_ridge(unknowns.weights(ridge))
             trial = descent.propose(_ONLY)
-            converged = bool(descent.predicted[0] <= NEGLIGIBLE * ridge[0])
-            if converged or residual < _ROUNDING or descent.damping[0] > HOPELESS_DAMPING:
+            past.append((float(descent.at.square[0]), float(descent.value[0] - descent.at.square[0]) / ridge[0]))
+            converged = descent.predicted[0] <= NEGLIGIBLE * ridge[0] or _slow(past, ridge[0])
+            if converged or residual < _ROUNDING:
                 break
             before = descent.value[0]
             x_trial, at = yield from _evaluate(unknowns, trial[0])
             descent.receive(_ONLY, trial, at)
             if descent.value[0] < before:
                 x = x_trial
-            elif residual < EXACT_RESIDUAL:
+            if residual < EXACT_RESIDUAL and descent.at.square[0] > past[-1][0] / 16:
                 break  # only rounding is left
         residual = float(np.sqrt(descent.at.square[0] / scale))
         estimate = None if residual < EXACT_RESIDUAL else float(np.sqrt(ridge[0]))
-        return Outcome(x, residual, converged=converged, free=unknowns.size, noise=estimate)
+        return Outcome(x, residual, converged=bool(converged), free=unknowns.size, noise=estimate)
+
+
+def _slow(past: list[tuple[float, float]], ridge: float) -> bool:
+    """Whether `‖r‖² + λ‖z‖²` fell by less than 2λ in the last three steps; past are the pairs (‖r‖², ‖z‖²)."""
+    if len(past) < 4:
+        return False
+    fall = past[-4][0] - past[-1][0] + ridge * (past[-4][1] - past[-1][1])
+    return fall < 2 * ridge
 
 
 def _evaluate(unknowns: Unknowns, theta: Float) -> Generator[Any, Any, tuple[Float, Normal]]:

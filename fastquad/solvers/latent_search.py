@@ -1,7 +1,7 @@
 """Where latent Levenberg–Marquardt starts: a search in the span of a few principal directions of the decoder.
 
-With `B_i = U^T Ã_i U`, (p, p), and `h(z) = U^T g(z)`, the residual is `t h^T B_i h − y_i` up to what U leaves out, and nothing of
-A is read any more. All starts of all signals are one batch, in float32.
+With `B_i = U^T Ã_i U`, (p, p), and `h(z) = U^T g(z)`, the residual is `t h^T B_i h − y_i` up to what U leaves out, and
+A is not read any more. All starts of all signals are one batch, in float32.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fastquad.priors.least_squares import Descents, Indices, Normal, concatenate
 _CHUNK = 32
 # Each stage goes on with this share of the starts, for so many steps.
 _STAGES = ((1.0, 3), (0.5, 3), (0.25, 4), (0.0, 4))
-# A step that promises to lower `‖r‖² + λ‖z‖²` by less than this many λ moves z by a small part of its posterior deviation.
+# A step that promises to lower `‖r‖² + λ‖z‖²` by less than this many λ moves z within its posterior deviation.
 NEGLIGIBLE = 0.1
 
 
@@ -128,15 +128,13 @@ class _Compressed:
         )
 
     def _evaluate(self, theta: Float, owner: Indices) -> Normal:
-        p = self.U.shape[1]
         codes, t = self.first.split(theta)
         if not self.first.free:
             t = np.array([self.signals[i].square for i in owner])
         g, J = self.decoder.jacobian(codes.astype(self.decoder.dtype))
         h = g @ self.U
         J = (J.transpose(0, 2, 1) @ self.U).transpose(0, 2, 1)
-        W = (h @ self.B.reshape(-1, p).T).reshape(len(h), self.m, p)
-        return quadratic_residuals(W, h, J, t, self.Y[owner], self.first.free)
+        return quadratic_residuals(self._products(h), h, J, t, self.Y[owner], self.first.free)
 
     def starts(self, n_starts: int) -> Float:
         """For each signal the θ of the samples with the highest posterior, (b·r, size)."""
@@ -156,7 +154,11 @@ class _Compressed:
         return theta.reshape(-1, theta.shape[2])[:, : self.first.size].astype(np.float64)
 
     def _measure(self, H: Float) -> Float:
-        """`h^T B_i h` for the rows of H, (N, m): as products of the distinct entries of `h h^T` and `B_i`."""
-        j, k = np.triu_indices(H.shape[1])
-        twice = np.where(j == k, 1, 2).astype(H.dtype)
-        return (H[:, j] * H[:, k]) @ (self.B[:, j, k] * twice).T
+        """`h^T B_i h` for the rows of H, (N, m)."""
+        parts = [H[s : s + _CHUNK] for s in range(0, len(H), _CHUNK)]
+        return np.concatenate([(self._products(h) @ h[:, :, None])[:, :, 0] for h in parts])
+
+    def _products(self, h: Float) -> Float:
+        """`B_i h` for the rows of h, (b, m, p)."""
+        p = h.shape[1]
+        return (h @ self.B.reshape(-1, p).T).reshape(len(h), self.m, p)

@@ -2,10 +2,9 @@
 
     x_0 = P_G(S w_0)  (the projected power method),      x_{t+1} = P_G(x_t − μ ∇f(x_t)),
 
-with `∇f(x) = (1/m) Σ_i r_i Ã_i x`, `r_i = x^T Ã_i x − y_i` and μ = 0.9: one pass over A a step. For a signal of norm ‖x‖
-everything is done on x/‖x‖ and y/‖x‖².
-
-The gradient carries noise of variance `Σ r_i² / (2 m²)` in an entry, which is what the Levenberg–Marquardt projection wants to know.
+with `∇f(x) = (1/m) Σ_i r_i Ã_i x`, `r_i = x^T Ã_i x − y_i` and μ = 0.9: one pass over A a step. A signal whose norm is
+not one is divided by it, and y by its square. The gradient carries noise of variance `Σ r_i² / (2 m²)` in an entry,
+which the Levenberg–Marquardt projection wants to know.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from fastquad.solvers.ppower import Projecting, fitted, power_step, squared_norm
 class PGD(Projecting):
     """Projected gradient descent on the range of a decoder.
 
-    Starts from the projected power method, or from `x0` (the paper's PGD1: the constant vector). It takes 10 steps unless
-    `max_iter` says otherwise, and stops before where `‖x_{t+1} − x_t‖ <= min_step ‖x_t‖`.
+    Starts from the projected power method, or from `x0` (the paper's PGD1: the constant vector). It takes 10 steps
+    unless `max_iter` says otherwise, and has converged where `‖x_{t+1} − x_t‖ <= min_step ‖x_t‖`.
 
     Parameters
     ----------

@@ -2,9 +2,9 @@
 
     x̂ = P_G(S w_0),     S = (1/m) Σ_i y_i Ã_i,
 
-with w_0 a unit vector that has a positive part along the signal; for images, the constant one. S is not needed, only `S w_0 =
-(1/m) Σ_i y_i Ã_i w_0`: the products of w_0, one pass over A, which all signals of a batch share. A second pass measures the
-answer.
+with w_0 a unit vector that has a positive part along the signal; for images, the constant one. S itself is not needed,
+only `S w_0 = (1/m) Σ_i y_i Ã_i w_0`: the products of w_0, one pass over A, which all signals of a batch share. A second
+pass measures the answer.
 
 E[S] = x x^T, and each entry of S w_0 carries noise of variance `Σ y_i² / (2 m²)` around its mean.
 """
@@ -132,8 +132,8 @@ class PPower(Projecting):
     Parameters
     ----------
     projection : "adam" or "lm"
-        How the nearest signal of the decoder is found: Adam from random codes, as in the paper, or Levenberg–Marquardt from
-        the nearest samples of the decoder, for the most probable code given the noise of S: faster, and nearer.
+        How the nearest signal of the decoder is found: Adam from random codes, as in the paper; or
+        Levenberg–Marquardt from the nearest of 1000 samples, to the most probable code given the noise in `S w_0`.
     restarts : int, optional
         Codes to start from; default 5.
     n_steps, rate : int, float
