@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
@@ -12,14 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import checks, parallel
-from fastquad.measurements import Measurements, as_measurements
+from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Float
 from fastquad.priors.base import Prior
 from fastquad.solution import Solution, stacked, trivial
 from fastquad.solvers import METHODS, by_name, load
 from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import Limits, Run, State, drive, finish
-from fastquad.solvers.spectral import spectral_start
 
 Seed = int | np.random.Generator | None
 
@@ -93,8 +91,9 @@ def solve(
     The verdict on an answer x with f free coordinates (for most methods, its nonzeros):
 
     - EXACT where ‖r‖/‖y‖ < 1e-9 and f < m;
-    - CONVERGED where the method's own test was met, or its steps became negligible where ‖r‖/‖y‖ is no more than the
-      rounding of A (8 eps of its dtype) or the given noise (σ sqrt(m + 3 sqrt(2m))/‖y‖) explain, and f < m;
+    - CONVERGED where the method's own test was met and f < m; or where its steps became negligible at a residual that
+      the rounding of A (‖r‖/‖y‖ at most 8 eps of its dtype) or the given noise explains (‖r‖ at most
+      σ sqrt(d + 3 sqrt(2d)), with d = m for f at most m/2, and m − f beyond);
     - UNDETERMINED in the place of both where f >= m: so many unknowns fit any data;
     - otherwise the reason for which the solve stopped.
 
@@ -135,7 +134,8 @@ def solve(
         )  # fmt: skip
         runs[i] = Run(
             solver.steps(problem), m, solver.name, limits, x_true=None if X_true is None else X_true[i],
-            accuracy=_accuracy(measurements, Y[i], noise), signal=i if batch else None,
+            rounding=8 * float(np.finfo(measurements.dtype).eps), noise=(noise or 0.0) / float(np.linalg.norm(Y[i])),
+            signal=i if batch else None,
         )  # fmt: skip
     solutions |= dict(zip(runs, drive(measurements, list(runs.values()), n_threads), strict=True))
     return stacked([solutions[i] for i in range(b)]) if batch else solutions[0]
@@ -194,6 +194,8 @@ def spectral_init(
         estimate = None
     if not Y.any():
         return np.zeros(n)
+    from fastquad.solvers.spectral import spectral_start  # like a method, loaded when it is used
+
     start = spectral_start(Y[0], n, phi, alpha=estimate, within=within)
     return finish(measurements, start, parallel.resolve(n_threads))[0]
 
@@ -232,16 +234,6 @@ def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_thr
 
 
 # -- checks that need to know the methods -----------------------------------------------------------------------
-
-
-def _accuracy(A: Measurements, y: Float, noise: float | None) -> float:
-    """The relative residual that the rounding of A, or the noise, leaves even at the true signal."""
-    rounding = 8 * float(np.finfo(A.dtype).eps)
-    if not noise:
-        return rounding
-    # ‖noise‖² is σ² χ²_m: three standard deviations above its mean.
-    m = len(y)
-    return max(rounding, noise * math.sqrt(m + 3 * math.sqrt(2 * m)) / float(np.linalg.norm(y)))
 
 
 def _limits(max_iter: Any, max_passes: Any, max_time: Any, callback: Any, verbose: Any) -> Limits:
@@ -284,7 +276,9 @@ def _solver(method: Any, prior: Prior | None) -> Solver:
         came = "none" if prior is None else f"a {kind} one"
         raise ValueError(f"`method` {solver.name!r} needs a {' or '.join(solver.priors)} prior, got {came}.")
     if getattr(prior, "support", None) is not None and not solver.uses_support:
-        raise ValueError(f"`method` must be able to use the known support, as 'twf' and 'wf' are, got {solver.name!r}.")
+        raise ValueError(
+            f"`method` must be able to use the known support, as 'lm', 'twf' and 'wf' are, got {solver.name!r}."
+        )
     return solver
 
 
@@ -292,8 +286,9 @@ def _named_solver(name: str, prior: Prior | None) -> Solver:
     if name == "auto":
         if prior is not None and prior.kind == "generative":
             name = "latent"
-        elif find_spec("fastquad.solvers.auto") is None:
-            name = "twf"
+        elif getattr(prior, "support", None) is not None:
+            # With the support known there is nothing left to search for.
+            name = "lm"
     return by_name(name)()
 
 

@@ -277,7 +277,7 @@ def test_known_norm_is_used(problem):
 
 def test_known_support(problem):
     support = np.flatnonzero(problem.x)
-    for method in ("twf", "wf"):
+    for method in ("twf", "wf", "lm", "auto"):
         solution = fq.solve(problem.A, problem.y, method=method, prior=fq.Sparse(support=support), x0=problem.x + 0.1)
         assert solution.success
         assert set(solution.support) <= set(support)

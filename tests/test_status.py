@@ -157,3 +157,15 @@ def test_no_failure_is_called_a_success():
         solution = fq.solve(problem.A, problem.y, method="twf", max_iter=1500)
         if solution.success:
             assert fq.distance(solution.x, problem.x) < 1e-3
+
+
+def test_a_stationary_point_is_not_a_success():
+    """Levenberg–Marquardt ends in a wrong valley about once in four here; the gradient vanishes there too."""
+    wrong = 0
+    for seed in range(20):
+        problem = fq.problems.gaussian(m=25, n=20, rng=seed)
+        solution = fq.solve(problem.A, problem.y, method="lm")
+        if fq.distance(solution.x, problem.x) > 1e-3:
+            wrong += 1
+            assert not solution.success
+    assert wrong

@@ -8,10 +8,12 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastquad import checks
 from fastquad.measurements.base import Float
 from fastquad.priors.base import Prior
+from fastquad.priors.sparse import Sparse
 from fastquad.solvers.driver import Steps
 
 
@@ -34,6 +36,16 @@ class Problem:
     def phi(self) -> float:
         """‖x‖: as given, or estimated by `(mean y²)^(1/4)`."""
         return self.norm if self.norm is not None else float(np.mean(self.y**2)) ** 0.25
+
+    @property
+    def support(self) -> NDArray[np.intp] | None:
+        """The coordinates outside of which x is known to be zero, in ascending order."""
+        return self.prior.support if isinstance(self.prior, Sparse) else None
+
+    @property
+    def k(self) -> int | None:
+        """How many coordinates are known to be nonzero."""
+        return self.prior.k if isinstance(self.prior, Sparse) else None
 
 
 class _Signature:

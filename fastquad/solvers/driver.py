@@ -91,8 +91,9 @@ class Outcome:
     """How a solver ended by itself.
 
     `free` counts the free coordinates of x (default: its nonzeros); with a residual below 1e-9 the answer is exact
-    if they are fewer than the measurements, and undetermined if not. `converged` is the method's own stopping test;
-    `status` overrides the verdict. `note` is added to the sentence of the status.
+    if they are fewer than the measurements, and undetermined if not. `converged` says that the answer can be trusted by
+    the method's own test, which is more than that the steps became short; `status` overrides the verdict. `note` is
+    added to the sentence of the status.
     """
 
     x: Float
@@ -141,11 +142,12 @@ class Run:
         limits: Limits,
         *,
         x_true: Float | None = None,
-        accuracy: float = 0.0,
+        rounding: float = 0.0,
+        noise: float = 0.0,
         signal: int | None = None,
     ) -> None:
         self.steps, self.m, self.method, self.limits, self.x_true = steps, m, method, limits, x_true
-        self.accuracy, self.signal = accuracy, signal
+        self.rounding, self.noise, self.signal = rounding, noise, signal
         self.start = time.perf_counter()
         self.n_iter = 0
         self.n_passes = 0.0
@@ -251,14 +253,24 @@ class Run:
         status, residual = outcome.status, outcome.residual
         if status not in (None, Status.MAX_ITER, Status.MAX_PASSES, Status.MAX_TIME):
             return status
-        determined = (nonzeros if outcome.free is None else outcome.free) < self.m
+        free = nonzeros if outcome.free is None else outcome.free
+        determined = free < self.m
         if residual < EXACT_RESIDUAL:
             return Status.EXACT if determined else Status.UNDETERMINED
         if status is not None:
             return status
-        if outcome.converged or residual <= self.accuracy:
+        if outcome.converged or residual <= max(self.rounding, self._noise_level(free)):
             return Status.CONVERGED if determined else Status.UNDETERMINED
         return Status.STAGNATED
+
+    def _noise_level(self, free: int) -> float:
+        """The relative residual that the noise explains.
+
+        ‖noise‖² is σ² χ²_m: three standard deviations above its mean. Free coordinates take a part of it away; few of
+        them, found by shrinkage, take less than their number.
+        """
+        d = self.m if 2 * free <= self.m else self.m - free
+        return self.noise * math.sqrt(d + 3 * math.sqrt(2 * d)) if d > 0 else 0.0
 
     def _say(self, line: str) -> None:
         who = "fastquad" if self.signal is None else f"fastquad, signal {self.signal}"

@@ -27,7 +27,7 @@ from scipy.linalg import lapack, lstsq
 from fastquad.measurements.base import Float
 from fastquad.solvers import quartic
 from fastquad.solvers.base import Problem, Solver
-from fastquad.solvers.driver import EXACT_RESIDUAL, Block, Outcome, Products, Step, Steps
+from fastquad.solvers.driver import Block, Outcome, Products, Step, Steps
 from fastquad.solvers.spectral import spectral_start
 
 #: A block of A that is kept in memory for the steps of one support takes at most this many bytes.
@@ -225,10 +225,10 @@ class LM(Solver):
     Parameters
     ----------
     support : sequence of int, optional
-        The coordinates that may be nonzero. Default: all.
+        The coordinates that may be nonzero. Default: those of the prior, or all.
     max_steps : int
         It also stops at a relative residual of 1e-15, or when ‖r‖² falls by less than 1e-12 of itself in two steps;
-        the answer is then *converged* if the gradient vanished there.
+        the answer is then *converged* if ‖r‖/‖y‖ < `tol`.
 
     Examples
     --------
@@ -239,24 +239,19 @@ class LM(Solver):
     """
 
     name: ClassVar[str] = "lm"
+    uses_support: ClassVar[bool] = True
+
     support: Sequence[int] | None = None
     max_steps: int = 100
 
     def steps(self, problem: Problem) -> Steps:
-        support = np.arange(problem.n) if self.support is None else np.unique(np.asarray(self.support, dtype=np.intp))
+        given = problem.support if self.support is None else np.unique(np.asarray(self.support, dtype=np.intp))
+        support = np.arange(problem.n) if given is None else given
         cache = GrowingBlock(problem.m)
         if problem.x0 is not None:
             x = problem.x0
         else:
             x, _ = yield from spectral_start(problem.y, problem.n, problem.phi, alpha=None, within=support)
         result = yield from fit(problem, x, support, Rule(max_steps=self.max_steps), cache)
-        stationary = _stationary(result)
-        return Outcome(result.x, result.residual, converged=stationary, free=support.size)
-
-
-def _stationary(result: Fit) -> bool:
-    """Whether the gradient vanishes: the residual is orthogonal to the columns of the Jacobian."""
-    gradient = np.linalg.norm(result.W.T @ result.r)
-    return bool(gradient <= 1e-6 * np.linalg.norm(result.W) * np.linalg.norm(result.r)) or (
-        result.residual < EXACT_RESIDUAL
-    )
+        # That the gradient vanished proves nothing: it does so in every wrong valley.
+        return Outcome(result.x, result.residual, converged=result.residual < problem.tol, free=support.size)

@@ -23,7 +23,6 @@ from scipy.linalg import lapack, lstsq
 
 from fastquad import checks
 from fastquad.measurements.base import Float
-from fastquad.priors.sparse import Sparse
 from fastquad.solution import Status
 from fastquad.solvers.base import Problem, Solver, negligible_step
 from fastquad.solvers.driver import Note, Outcome, Request, SidedProducts, Step, Steps
@@ -94,9 +93,7 @@ class SPF(Solver):
                 return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
 
     def _sparsity(self, problem: Problem) -> int:
-        k = self.k
-        if k is None and isinstance(problem.prior, Sparse):
-            k = problem.prior.k
+        k = problem.k if self.k is None else self.k
         if k is None:
             raise ValueError("`k` must be given to SPF: method=fastquad.SPF(k=...) or prior=fastquad.Sparse(k=...).")
         if k > problem.n:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from fastquad import checks
 from fastquad.measurements.base import Float
-from fastquad.priors.sparse import Shrinkage, Sparse, shrinkage
+from fastquad.priors.sparse import Shrinkage, shrinkage
 from fastquad.solution import Status
 from fastquad.solvers import quartic
 from fastquad.solvers.base import Problem, Solver, negligible_step
@@ -105,7 +105,7 @@ class _Flow(Solver):
 
     def _start(self, problem: Problem) -> Generator[Request | Note, Any, tuple[Float, bool]]:
         """The first iterate, and whether the support estimate was empty."""
-        within = _support(problem)
+        within = problem.support
         if problem.x0 is not None:
             x = problem.x0
             if within is not None:
@@ -207,14 +207,9 @@ class TWF(_Flow):
         return self.beta, shrinkage(self.threshold)
 
 
-def _support(problem: Problem) -> NDArray[np.intp] | None:
-    """The support that the prior knows."""
-    return problem.prior.support if isinstance(problem.prior, Sparse) else None
-
-
 def _outside(problem: Problem) -> NDArray[np.bool_] | None:
     """Which coordinates are known to be zero."""
-    support = _support(problem)
+    support = problem.support
     if support is None:
         return None
     outside = np.ones(problem.n, dtype=bool)
