@@ -1,7 +1,7 @@
 """The figures of the paper's section V-A, reduced: medians, success rates and slopes against reference tables.
 
 The tables were measured with other code: 200 trials for figure 1, 22 a cell for figure 2, 50 for figure 3. Tensors are
-stored in float32, which takes half the time; all arithmetic is in float64, and y is measured with the entries as stored.
+stored in float32, which takes half the time; arithmetic is in float64, and y is measured with the entries as stored.
 """
 
 import numpy as np

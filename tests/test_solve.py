@@ -289,6 +289,32 @@ def test_known_support(problem):
     assert fq.distance(solution.x, small.x) < 1e-6
 
 
+@pytest.mark.parametrize(
+    ("A", "y"),
+    [
+        (np.zeros((5, 3, 3)), np.ones(5)),
+        (np.zeros((3, 210, 210)), np.ones(3)),
+        (np.array([[[0.0, 1.0], [-1.0, 0.0]]] * 3), np.ones(3)),
+        (np.ones((4, 1, 1)), np.full(4, -4.0)),
+    ],
+    ids=["zero", "zero, large", "skew", "negative"],
+)
+def test_measurements_that_nothing_explains(A, y):
+    for method in (fq.TWF(), fq.WF(start="full"), fq.WF(step="exact"), fq.TWF(step="exact"), fq.SPF(k=1)):
+        solution = fq.solve(A, y, method=method)
+        assert not solution.success
+        assert np.isfinite(solution.x).all()
+        assert solution.residual >= 1
+
+
+@pytest.mark.parametrize("m", [1, 4])
+def test_one_unknown(m):
+    for method in (fq.TWF(), fq.WF(start="full"), fq.WF(step="exact"), fq.TWF(step="exact"), fq.SPF(k=1)):
+        solution = fq.solve(np.ones((m, 1, 1)), np.full(m, 4.0), method=method)
+        assert abs(solution.x[0]) == pytest.approx(2.0)
+        assert solution.status is (Status.UNDETERMINED if m == 1 else Status.EXACT)
+
+
 def test_solution_is_short_in_print(problem):
     text = repr(fq.solve(problem.A, problem.y, method="twf"))
     assert "CONVERGED" in text

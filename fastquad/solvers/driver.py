@@ -373,6 +373,8 @@ class _Answerer:
         # A sum of squares is not finite if an entry is not: one read at the speed of memory, and no temporary.
         if math.isfinite(np.vdot(array, array)) or np.isfinite(array).all():
             return
+        if type(request) is Products:
+            request = Products(request.x)
         if not all(np.isfinite(part).all() for part in request if _is_float(part)):
             return
         # Asked again at scale one, what overflowed does not any more.

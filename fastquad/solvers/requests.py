@@ -14,9 +14,10 @@ from fastquad.measurements.base import Float, Measurements
 
 
 class Products(NamedTuple):
-    """Answered with `W[i] = Ã_i x`, (m, n)."""
+    """Answered with `W[i] = Ã_i x`, (m, n); `out` is memory of that shape, no longer needed, that W may be put in."""
 
     x: Float
+    out: Float | None = None
 
     def cost(self, A: Measurements) -> float:
         return _cost_of_products(A, int(np.count_nonzero(self.x)))
@@ -25,7 +26,7 @@ class Products(NamedTuple):
         x = self.x
         # What comes from a solver need not be checked, unless it is not what a solver should send.
         if x.dtype.char == "d" and x.shape == (A.n,) and x.flags.c_contiguous:
-            return A._apply(x, n_threads)
+            return A._apply(x, n_threads, self.out)
         return A.products(x, n_threads=n_threads)
 
     @staticmethod

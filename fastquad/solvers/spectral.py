@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from fastquad.measurements.base import Float
 from fastquad.solvers.driver import Block, Diagonals, Request, WeightedSum
@@ -81,14 +81,19 @@ def sub_block(y: Float, n: int, support: NDArray[np.intp]) -> Generator[Request,
 
 def leading_eigenvector(S: Float) -> Float:
     """The unit eigenvector of the algebraically largest eigenvalue; its largest entry is positive."""
-    if len(S) <= _DENSE:
-        v = _last_eigenvector(S)
-    else:
-        # A fixed start: the same bits every time, and almost surely not orthogonal to the answer.
-        v0 = np.random.default_rng(0).standard_normal(len(S))
-        v = eigsh(S, k=1, which="LA", v0=v0)[1][:, 0]
+    v = _last_eigenvector(S) if len(S) <= _DENSE else _by_lanczos(S)
     # An eigenvector has no sign: fix one, so that the answer does not depend on the eigensolver's.
     return v * np.copysign(1.0, v[np.argmax(np.abs(v))])
+
+
+def _by_lanczos(S: Float) -> Float:
+    """The unit eigenvector of the largest eigenvalue, from products with S."""
+    # A fixed start: the same bits every time, and almost surely not orthogonal to the answer.
+    v0 = np.random.default_rng(0).standard_normal(len(S))
+    try:
+        return eigsh(S, k=1, which="LA", v0=v0)[1][:, 0]
+    except ArpackError:  # S is zero, or two eigenvalues nearly agree
+        return _last_eigenvector(S)
 
 
 def _last_eigenvector(S: Float) -> Float:

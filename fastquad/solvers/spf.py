@@ -123,12 +123,12 @@ def hard_thresholding_pursuit(L: Float, b: Float, k: int, max_steps: int) -> Flo
             # A support says everything about u: from here on the steps go round, often in a circle of one.
             return iterates[first + (max_steps - 1 - first) % (step - first)]
         u = np.zeros(L.shape[1])
-        u[support] = _least_squares(L[:, support], b)
+        u[support] = least_squares(L[:, support], b)
         iterates.append(u)
     return u
 
 
-def _least_squares(L: Float, b: Float) -> Float:
+def least_squares(L: Float, b: Float) -> Float:
     """`argmin ‖L u − b‖`, the shortest where there are several."""
     if L.shape[0] >= L.shape[1]:
         gram = L.T @ L

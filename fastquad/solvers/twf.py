@@ -100,7 +100,7 @@ class _Flow(Solver):
             if exact and shrink is None and age < _REFRESH:
                 W, age = W - size * V, age + 1
             else:
-                W, age = (yield Products(x)), 0
+                W, age = (yield Products(x, out=W)), 0
         raise AssertionError("unreachable")
 
     def _start(self, problem: Problem) -> Generator[Request | Note, Any, tuple[Float, bool]]:
