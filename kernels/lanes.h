@@ -21,6 +21,7 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #define INLINE static inline __attribute__((always_inline))
 #define PREFETCH(p) __builtin_prefetch(p)
+#define PREFETCH_FAR(p) __builtin_prefetch(p, 0, 2) /* into the second-level cache: for what is kilobytes ahead */
 typedef double vec __attribute__((vector_size(32)));
 typedef double vec_in_memory __attribute__((vector_size(32), aligned(8), may_alias));
 
@@ -36,6 +37,7 @@ INLINE vec vec_fma(vec a, vec b, vec c) { return a * b + c; }
 #else
 #define INLINE static __inline
 #define PREFETCH(p) ((void)0)
+#define PREFETCH_FAR(p) ((void)0)
 typedef struct { double at[4]; } vec;
 
 INLINE vec vec_load_f64(const double *p) { vec a; for (int i = 0; i < 4; i++) a.at[i] = p[i]; return a; }

@@ -18,8 +18,8 @@
 
 enum { LANES = 8, GROUP = 4, CELL = LANES * GROUP };
 
-/* Cache lines between what is used and what is asked for ahead of it. */
-enum { AHEAD = 32 };
+/* Cache lines between what is used and what is asked for, into the second-level cache, ahead of it. */
+enum { AHEAD = 128 };
 
 /* Columns handled at once by the batched kernels: 4 rows × 32 columns × 8 lanes of doubles are 8 kB of the L1 cache. */
 enum { TILE = 32 };

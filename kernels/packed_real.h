@@ -17,7 +17,7 @@ CLONES static void NAME(packed_products)(const REAL *P, ptrdiff_t n, const doubl
         for (ptrdiff_t k = tile_end; k < n; k++, P += CELL) {
             vec xk = vec_all(x[k]);
             for (int line = 0; line < (int)(CELL * sizeof(REAL) / 64); line++)
-                PREFETCH((const char *)P + 64 * (AHEAD + line));
+                PREFETCH_FAR((const char *)P + 64 * (AHEAD + line));
             for (int h = 0; h < 2; h++) {
                 vec w = vec_load_f64(W + k * LANES + 4 * h);
                 for (int r = 0; r < GROUP; r++) {
@@ -142,7 +142,7 @@ CLONES static void NAME(packed_quadratic)(const REAL *P, ptrdiff_t n, const doub
         for (ptrdiff_t k = tile_end; k < n; k++, P += CELL) {
             vec zk = vec_all(z[k]);
             for (int line = 0; line < (int)(CELL * sizeof(REAL) / 64); line++)
-                PREFETCH((const char *)P + 64 * (AHEAD + line));
+                PREFETCH_FAR((const char *)P + 64 * (AHEAD + line));
             for (int r = 0; r < GROUP; r++)
                 for (int h = 0; h < 2; h++) acc[r][h] = vec_fma(vec_load(P + r * LANES + 4 * h), zk, acc[r][h]);
         }
@@ -152,17 +152,16 @@ CLONES static void NAME(packed_quadratic)(const REAL *P, ptrdiff_t n, const doub
     for (int h = 0; h < 2; h++) vec_store_f64(q + 4 * h, total[h]);
 }
 
-/* S[k, r] += Σ_l w[l] P[k, r, l] for `count` cells, from the last to the first: what the pass before read last is what
-   the cache still holds. */
+/* S[k, r] += Σ_l w[l] P[k, r, l] for `count` cells. */
 CLONES static void NAME(packed_weighted)(const REAL *P, ptrdiff_t count, const double *w, double *S) {
     vec w0 = vec_load_f64(w), w1 = vec_load_f64(w + 4);
-    for (ptrdiff_t k = count - 1; k >= 0; k--) {
-        const REAL *p = P + k * CELL;
+    for (ptrdiff_t k = 0; k < count; k++, P += CELL, S += GROUP) {
         vec sum[GROUP];
-        for (int line = 0; line < (int)(CELL * sizeof(REAL) / 64); line++) PREFETCH((const char *)p - 64 * (AHEAD - line));
+        for (int line = 0; line < (int)(CELL * sizeof(REAL) / 64); line++)
+            PREFETCH_FAR((const char *)P + 64 * (AHEAD + line));
         for (int r = 0; r < GROUP; r++)
-            sum[r] = vec_fma(vec_load(p + r * LANES), w0, vec_mul(vec_load(p + r * LANES + 4), w1));
-        vec_store_f64(S + k * GROUP, vec_add(vec_load_f64(S + k * GROUP), vec_sums(sum[0], sum[1], sum[2], sum[3])));
+            sum[r] = vec_fma(vec_load(P + r * LANES), w0, vec_mul(vec_load(P + r * LANES + 4), w1));
+        vec_store_f64(S, vec_add(vec_load_f64(S), vec_sums(sum[0], sum[1], sum[2], sum[3])));
     }
 }
 

@@ -1,5 +1,16 @@
 /* The kernels of raw.h for one type REAL of the stored entries. */
 
+/* acc[r] += a[r] x and w += Σ_r a[r] xj[r] for four columns of four rows. */
+INLINE void NAME(four_rows)(const REAL *a, ptrdiff_t n, const double *x, const vec *xj, vec *acc, double *w) {
+    vec xk = vec_load_f64(x), sum = vec_load_f64(w);
+    for (int r = 0; r < 4; r++) {
+        vec value = vec_load(a + r * n);
+        acc[r] = vec_fma(value, xk, acc[r]);
+        sum = vec_fma(value, xj[r], sum);
+    }
+    vec_store_f64(w, sum);
+}
+
 /* w = (A x + A^T x) / 2, each row of A read once; four rows at a time, so that w is written a quarter as often. */
 CLONES static void NAME(raw_products)(const REAL *A, ptrdiff_t n, const double *x, double *w) {
     memset(w, 0, n * sizeof(double));
@@ -9,16 +20,13 @@ CLONES static void NAME(raw_products)(const REAL *A, ptrdiff_t n, const double *
         vec acc[4] = {vec_all(0), vec_all(0), vec_all(0), vec_all(0)}, xj[4];
         for (int r = 0; r < 4; r++) xj[r] = vec_all(x[j + r]);
         ptrdiff_t k = 0;
-        for (; k + 4 <= n; k += 4) {
-            vec xk = vec_load_f64(x + k), sum = vec_load_f64(w + k);
-            for (int r = 0; r < 4; r++) {
-                PREFETCH(a + r * n + k + 1024 / sizeof(REAL));
-                vec value = vec_load(a + r * n + k);
-                acc[r] = vec_fma(value, xk, acc[r]);
-                sum = vec_fma(value, xj[r], sum);
-            }
-            vec_store_f64(w + k, sum);
+        for (; k + 16 <= n; k += 16) { /* whole cache lines of the next four rows are asked for */
+            for (int r = 0; r < 4; r++)
+                for (int line = 0; line < 16 * (int)sizeof(REAL); line += 64)
+                    PREFETCH_FAR((const char *)(a + (r + 4) * n + k) + line);
+            for (int v = 0; v < 16; v += 4) NAME(four_rows)(a + k + v, n, x + k + v, xj, acc, w + k + v);
         }
+        for (; k + 4 <= n; k += 4) NAME(four_rows)(a + k, n, x + k, xj, acc, w + k);
         double s[4];
         vec_store_f64(s, vec_sums(acc[0], acc[1], acc[2], acc[3]));
         for (; k < n; k++)

@@ -59,6 +59,10 @@ cdef extern from "raw.h" nogil:
     void raw_weighted_one_f32(const float*, Py_ssize_t, double, double*)
     void raw_weighted_one_f64(const double*, Py_ssize_t, double, double*)
 
+# Cells of a block that a sweep adds up at once: 256 kB of float64, in the second-level cache for all signals of a batch.
+cdef enum:
+    SEGMENT = 1024
+
 #: Measurements in a block of the packed layout, and rows in a group.
 lanes = LANES
 group = GROUP
@@ -225,7 +229,7 @@ def packed_sweep(const real[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] z, 
                  double[:, ::1] r, double[:, ::1] S, Py_ssize_t start, Py_ssize_t stop):
     """r[s, i] -= <Ã_i, zz^T + diag(v)>, then S[s] += Σ_i r[s, i] Ã_i in the order of the packed entries, while the
     block is in cache; r is padded to a multiple of 8 with zeros"""
-    cdef Py_ssize_t b = z.shape[0], block, s, l, cells = block_entries(n) // GROUP
+    cdef Py_ssize_t b = z.shape[0], block, s, l, cells = block_entries(n) // GROUP, first, last
     cdef double q[8]
     with nogil:
         for block in range(start, stop):
@@ -236,11 +240,18 @@ def packed_sweep(const real[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] z, 
                     packed_quadratic_f64(&P[block, 0, 0], n, &z[s, 0], &v[s, 0], q)
                 for l in range(LANES):
                     r[s, block * LANES + l] -= q[l]
-            for s in range(b):
-                if real is float:
-                    packed_weighted_f32(&P[block, 0, 0], cells, &r[s, block * LANES], &S[s, 0])
-                else:
-                    packed_weighted_f64(&P[block, 0, 0], cells, &r[s, block * LANES], &S[s, 0])
+            # From the end of the block to its beginning: what was read last is what the cache still holds.
+            last = cells
+            while last > 0:
+                first = max(0, last - SEGMENT)
+                for s in range(b):
+                    if real is float:
+                        packed_weighted_f32(&P[block, first * GROUP, 0], last - first, &r[s, block * LANES],
+                                            &S[s, first * GROUP])
+                    else:
+                        packed_weighted_f64(&P[block, first * GROUP, 0], last - first, &r[s, block * LANES],
+                                            &S[s, first * GROUP])
+                last = first
 
 
 def unpack_symmetric(const double[::1] packed, double[:, ::1] S):
