@@ -1,6 +1,6 @@
 """Recover a signal from quadratic measurements `y_i = x^T A_i x`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastquad import datasets, decoders, problems
 from fastquad.front_door import measure, solve, spectral_init
@@ -10,11 +10,32 @@ from fastquad.parallel import set_num_threads
 from fastquad.priors import Generative, Sparse
 from fastquad.solution import Solution, Status, distance
 
+if TYPE_CHECKING:  # at run time each is imported when it is first asked for, below
+    from fastquad.solvers.amp import AMP
+    from fastquad.solvers.latent import LatentLM
+    from fastquad.solvers.lm import LM
+    from fastquad.solvers.pgd import PGD
+    from fastquad.solvers.ppower import PPower
+    from fastquad.solvers.pursuit import Pursuit
+    from fastquad.solvers.sgn import SGN
+    from fastquad.solvers.spf import SPF
+    from fastquad.solvers.twf import TWF, WF
+
 __all__ = [
+    "AMP",
+    "LM",
+    "PGD",
+    "SGN",
+    "SPF",
+    "TWF",
+    "WF",
     "Generative",
     "GradientCheck",
+    "LatentLM",
     "Measurements",
+    "PPower",
     "PackedTensor",
+    "Pursuit",
     "RankOneTensor",
     "RawTensor",
     "Solution",
@@ -41,3 +62,7 @@ def __getattr__(name: str) -> Any:
     if name in CLASSES:
         return load(CLASSES[name])
     raise AttributeError(f"module 'fastquad' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

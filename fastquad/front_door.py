@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -300,8 +299,6 @@ def _name(value: Any) -> str:
 def _unknown_option(option: str) -> str:
     known = [p.name for p in inspect.signature(solve).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for name in METHODS:
-        if find_spec(METHODS[name].split(":")[0]) is None:
-            continue
         cls = load(METHODS[name])
         if option in inspect.signature(cls).parameters:
             example = f"method=fastquad.{cls.__name__}({option}=...)"

@@ -45,6 +45,12 @@ def test_exact_even_where_the_budget_ends_there(easy):
     check(fq.solve(easy.A, easy.y, method="twf", tol=0.0, max_iter=steps), Status.EXACT)
 
 
+def test_converged_even_where_the_budget_ends_there(easy):
+    steps = fq.solve(easy.A, easy.y, method="twf").n_iter
+    check(fq.solve(easy.A, easy.y, method="twf", max_iter=steps), Status.CONVERGED)
+    check(fq.solve(easy.A, easy.y, method="twf", max_iter=steps - 1), Status.MAX_ITER)
+
+
 @pytest.mark.parametrize("tol", [1e-8, 1e-10])
 def test_undetermined(tol):
     """Wirtinger flow fits 20 measurements with 40 unknowns: a zero residual that proves nothing."""
