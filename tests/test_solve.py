@@ -101,6 +101,38 @@ def test_several_threads_may_solve_at_once(problem, method):
         np.testing.assert_array_equal(answer, expected)
 
 
+class OnlyMatrices(fq.Measurements):
+    """A user's own kind, which implements no more than it must."""
+
+    def __init__(self, A):
+        self.A, (self.m, self.n, _), self.dtype = A, A.shape, A.dtype
+
+    def matrices(self, start, stop):
+        return (self.A[start:stop] + self.A[start:stop].transpose(0, 2, 1)) / 2
+
+
+@pytest.mark.parametrize("kind", [OnlyMatrices, fq.pack], ids=["own", "packed"])
+def test_every_kind_of_measurements(problem, method, kind):
+    # SPF takes A as given, which a symmetric kind cannot know.
+    symmetric = (problem.A + problem.A.transpose(0, 2, 1)) / 2
+    expected = fq.solve(symmetric, problem.y, method=method, max_iter=40)
+    got = fq.solve(kind(problem.A), problem.y, method=method, max_iter=40)
+    assert got.status is expected.status
+    assert np.linalg.norm(got.x - expected.x) <= 1e-9 * np.linalg.norm(expected.x)
+
+
+def test_phase_retrieval(method):
+    vectors = np.random.default_rng(0).standard_normal((80, 12))
+    x = np.zeros(12)
+    x[[2, 5, 7]] = [1.0, -2.0, 0.5]
+    tensor = fq.RankOneTensor(vectors)
+    y = fq.measure(tensor, x)
+    solution = fq.solve(tensor, y, method=method, x0=x + 0.02, max_iter=30)
+    expected = fq.solve(vectors[:, :, None] * vectors[:, None, :], y, method=method, x0=x + 0.02, max_iter=30)
+    assert solution.status is expected.status
+    assert np.linalg.norm(solution.x - expected.x) <= 1e-9 * np.linalg.norm(expected.x)
+
+
 # -- batches -------------------------------------------------------------------------------------------------
 
 

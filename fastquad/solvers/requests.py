@@ -197,7 +197,19 @@ class Together(NamedTuple):
         return answers
 
 
-Request = Products | SidedProducts | WeightedSum | Diagonals | Rows | Block | Compress | Sweep | Together
+class Reread(NamedTuple):
+    """A copy of A that the solver holds was read: charged as so many passes, answered with nothing."""
+
+    passes: float
+
+    def cost(self, A: Measurements) -> float:
+        return self.passes
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return np.empty(0)
+
+
+Request = Products | SidedProducts | WeightedSum | Diagonals | Rows | Block | Compress | Sweep | Together | Reread
 
 #: Requests of these kinds from several signals are answered with one pass.
 SHARED = (Products, WeightedSum, Compress, Sweep, Together)

@@ -92,7 +92,8 @@ class _Flow(Solver):
                 size = -quartic.along(r, 2 * (W @ slope), V @ slope)[0]
             new = x - size * slope
             if shrink is not None:
-                new = shrink(new, size * math.sqrt(beta * r_square * x_square))
+                # The minimum of the quartic may lie uphill, across a ridge.
+                new = shrink(new, abs(size) * math.sqrt(beta * r_square * x_square))
             move = new - x
             if move.dot(move) <= (negligible * damping) ** 2 * x_square:
                 return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
