@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from fastquad import datasets, decoders, problems
+from fastquad import datasets, decoders, plot, problems
 from fastquad.front_door import measure, solve, spectral_init
 from fastquad.gradient import GradientCheck, check_gradient
 from fastquad.measurements import Measurements, PackedTensor, RankOneTensor, RawTensor, as_measurements, pack
@@ -48,6 +48,7 @@ __all__ = [
     "distance",
     "measure",
     "pack",
+    "plot",
     "problems",
     "set_num_threads",
     "solve",

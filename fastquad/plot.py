@@ -1,0 +1,137 @@
+"""Pictures of a solution: how it converged, and how near it came. Needs matplotlib, imported when one is drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fastquad import checks
+from fastquad.measurements.base import Float
+from fastquad.solution import Solution, distance
+
+__all__ = ["convergence", "recovery"]
+
+# Okabe and Ito's colours, which colour-blind readers tell apart; shapes differ as well.
+_BLUE, _ORANGE = "#0072B2", "#D55E00"
+_LABELS = {"n_passes": "passes over A", "n_iter": "steps", "elapsed": "seconds"}
+
+
+def convergence(solution: Solution, *, against: str = "n_passes", ax: Any = None) -> Any:
+    """Draw the relative residual after every step; and the distance to x where `solve` was given `x_true`.
+
+    Parameters
+    ----------
+    solution : Solution
+        Of one signal, or of a batch: one curve a signal.
+    against : {"n_passes", "n_iter", "elapsed"}
+        What goes along the horizontal axis.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; default: a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y, method="twf", x_true=problem.x)
+    >>> fq.plot.convergence(solution).figure.savefig("convergence.png")  # doctest: +SKIP
+    """
+    _check_solution(solution)
+    checks.choice(against, "against", _LABELS)
+    if ax is None:
+        ax = _pyplot().figure(figsize=(6, 4), layout="constrained").subplots()
+    histories = [solution.history] if solution.x.ndim == 1 else solution.history
+    for signal, history in enumerate(histories):
+        steps = np.arange(1, len(history["residual"]) + 1) if against == "n_iter" else history[against]
+        for key, label, style in (
+            ("residual", "relative residual", {"color": _BLUE, "marker": "o"}),
+            ("distance", "distance to x", {"color": _ORANGE, "marker": "x", "linestyle": "--"}),
+        ):
+            if key in history:
+                # A marker at each step, unless they are too many to be told apart.
+                every = max(1, len(steps) // 25)
+                ax.plot(steps, history[key], label=None if signal else label, markersize=4, markevery=every, **style)
+    ax.set(xlabel=_LABELS[against], ylabel="relative, logarithmic", yscale="log")
+    ax.grid(alpha=0.3)
+    ax.legend()
+    return ax
+
+
+def recovery(solution: Solution, x_true: ArrayLike, *, shape: tuple[int, int] | None = None) -> Any:
+    """Draw the answer beside the signal, with the sign that is nearer.
+
+    Parameters
+    ----------
+    solution : Solution
+    x_true : array of the shape of `solution.x`, (n,) or (b, n)
+    shape : (height, width), optional
+        Signals are images of this shape: two rows, the true ones above the recovered ones. Without it each signal has
+        an axis of its own, on which the coordinates that are zero in both are left out.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y)
+    >>> fq.plot.recovery(solution, problem.x).savefig("recovery.png")  # doctest: +SKIP
+    """
+    _check_solution(solution)
+    distances = np.atleast_1d(distance(solution.x, x_true))
+    X = np.atleast_2d(checks.real_array(x_true, "x_true"))
+    X_hat = np.atleast_2d(solution.x)
+    X_hat = np.where(np.einsum("bn,bn->b", X_hat, X) < 0, -1.0, 1.0)[:, None] * X_hat
+    if shape is not None:
+        return _images(X, X_hat, distances, _checked_shape(shape, X.shape[1]))
+    figure = _pyplot().figure(figsize=(8, 2.5 * len(X)), layout="constrained")
+    for ax, x, x_hat, d in zip(np.ravel(figure.subplots(len(X))), X, X_hat, distances, strict=True):
+        shown = np.flatnonzero((x != 0) | (x_hat != 0))
+        ax.axhline(0, color="0.7", linewidth=0.8)
+        ax.plot(shown, x[shown], "o", color=_BLUE, markerfacecolor="none", label="x")
+        ax.plot(shown, x_hat[shown], "x", color=_ORANGE, label="recovered")
+        ax.set(xlabel="coordinate", xlim=(-1, len(x)), title=f"relative distance {d:.1e}")
+        ax.legend()
+    return figure
+
+
+def _images(X: Float, X_hat: Float, distances: Float, shape: tuple[int, int]) -> Any:
+    """The rows of X as images, above those of X_hat."""
+    figure = _pyplot().figure(figsize=(1.1 * len(X) + 0.7, 2.9), layout="constrained")
+    axes = figure.subplots(2, len(X), squeeze=False)
+    for column, (x, x_hat, d) in enumerate(zip(X, X_hat, distances, strict=True)):
+        scale = {"cmap": "gray", "vmin": min(0.0, float(x.min())), "vmax": float(x.max())}
+        for ax, image in zip(axes[:, column], (x, x_hat), strict=True):
+            ax.imshow(image.reshape(shape), **scale)
+            ax.set(xticks=[], yticks=[])
+        axes[1, column].set_xlabel(f"{d:.2g}")
+    axes[0, 0].set_ylabel("true")
+    axes[1, 0].set_ylabel("recovered")
+    figure.supxlabel("relative distance", fontsize="medium")
+    return figure
+
+
+def _check_solution(solution: Any) -> None:
+    if not isinstance(solution, Solution):
+        raise TypeError(f"`solution` must be what fastquad.solve returned, got {type(solution).__name__}.")
+
+
+def _checked_shape(shape: tuple[int, int], n: int) -> tuple[int, int]:
+    if len(shape) != 2 or shape[0] * shape[1] != n:
+        raise ValueError(f"`shape` must be (height, width) with height × width = {n}, got {shape}.")
+    return shape
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("fastquad.plot needs matplotlib: pip install 'fastquad[plots]'.") from None
+    return plt

@@ -1,0 +1,103 @@
+"""Pictures: what they show, by the data in their axes."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import fastquad as fq
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("agg")
+
+from matplotlib import pyplot as plt  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+
+
+@pytest.fixture(scope="module")
+def solution(problem):
+    return fq.solve(problem.A, problem.y, method="twf", x_true=problem.x, max_iter=40)
+
+
+def drawn(ax):
+    return {line.get_label(): line.get_xydata() for line in ax.get_lines()}
+
+
+@pytest.mark.parametrize("against", ["n_passes", "n_iter", "elapsed"])
+def test_convergence_draws_the_history(solution, against):
+    ax = fq.plot.convergence(solution, against=against)
+    ax.figure.canvas.draw()
+    along = np.arange(1, 41) if against == "n_iter" else solution.history[against]
+    curves = drawn(ax)
+    np.testing.assert_array_equal(curves["relative residual"], np.c_[along, solution.history["residual"]])
+    np.testing.assert_array_equal(curves["distance to x"], np.c_[along, solution.history["distance"]])
+    assert ax.get_yscale() == "log"
+
+
+def test_convergence_on_given_axes_without_the_truth(problem):
+    solution = fq.solve(problem.A, problem.y, method="twf", max_iter=5)
+    ax = plt.figure().subplots()
+    assert fq.plot.convergence(solution, ax=ax) is ax
+    assert list(drawn(ax)) == ["relative residual"]
+
+
+def test_convergence_of_a_batch_draws_one_curve_a_signal(problem):
+    Y = np.stack([problem.y, 2 * problem.y])
+    ax = fq.plot.convergence(fq.solve(problem.A, Y, method="twf", max_iter=5))
+    assert len(ax.get_lines()) == 2
+    assert len(ax.get_legend().get_texts()) == 1
+
+
+def test_recovery_turns_the_sign_and_leaves_out_zeros(problem, solution):
+    for x in (problem.x, -problem.x):
+        figure = fq.plot.recovery(solution, x)
+        figure.canvas.draw()
+        (ax,) = figure.axes
+        points = drawn(ax)
+        assert set(np.flatnonzero(x)) <= set(points["x"][:, 0])
+        assert points["x"][:, 1] @ points["recovered"][:, 1] > 0
+        assert len(points["x"]) == np.count_nonzero((x != 0) | (solution.x != 0))
+
+
+def test_recovery_of_images(problem):
+    X = np.stack([problem.x, -problem.x])
+    solution = fq.solve(problem.A, fq.measure(problem.A, X), method="lm")
+    figure = fq.plot.recovery(solution, X, shape=(5, 6))
+    figure.canvas.draw()
+    above, below = figure.axes[:2], figure.axes[2:]
+    for true, recovered, x in zip(above, below, X, strict=True):
+        np.testing.assert_array_equal(true.images[0].get_array(), x.reshape(5, 6))
+        np.testing.assert_allclose(recovered.images[0].get_array(), x.reshape(5, 6), atol=1e-10)
+
+
+def test_recovery_of_a_batch_has_an_axis_a_signal(problem):
+    X = np.stack([problem.x, -problem.x])
+    solution = fq.solve(problem.A, fq.measure(problem.A, X), method="lm")
+    assert len(fq.plot.recovery(solution, X).axes) == 2
+
+
+def test_errors(problem, solution):
+    with pytest.raises(TypeError, match=r"`solution` must be what fastquad\.solve returned, got ndarray"):
+        fq.plot.convergence(problem.x)
+    with pytest.raises(ValueError, match="`against`"):
+        fq.plot.convergence(solution, against="time")
+    with pytest.raises(ValueError, match="shape"):
+        fq.plot.recovery(solution, problem.x[:-1])
+    with pytest.raises(ValueError, match=r"`shape` must be .* = 30, got \(4, 4\)"):
+        fq.plot.recovery(solution, problem.x, shape=(4, 4))
+
+
+def test_without_matplotlib_the_error_says_what_to_install(solution, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"fastquad\[plots\]"):
+        fq.plot.convergence(solution)
