@@ -7,7 +7,7 @@ SOURCES := pyproject.toml setup.py $(wildcard kernels/*)
 .PHONY: demo test test-statistical lint bench bench-smoke bench-compare bench-large docs sanitize dist clean
 
 demo: $(VENV)/.installed-demo
-	$(BIN)/python examples/demo.py
+	$(BIN)/fastquad demo
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m "not statistical"
