@@ -322,17 +322,16 @@ class TorchDecoder(BaseDecoder):
         return values.detach().cpu().numpy(), pullback
 
     def jacobian(self, Z: Float) -> tuple[Float, Float]:
-        # One tangent at a time for the whole batch: k forward-mode sweeps, which every layer with a forward derivative
-        # supports, whether or not it can be vectorised over tangents as well.
-        torch, codes = self._torch, self._tensor(Z)
-        columns = []
-        with torch.no_grad():
-            for j in range(self.n_latent):
-                tangent = torch.zeros_like(codes)
-                tangent[:, j] = 1
-                values, column = torch.func.jvp(self._flat, (codes,), (tangent,))
-                columns.append(column)
-            return values.cpu().numpy(), torch.stack(columns, dim=1).cpu().numpy().transpose(0, 2, 1)
+        # u ↦ J^T u is linear, so its own derivative by u along e_j is the column J e_j: reverse mode twice, which every
+        # layer that can be trained supports; forward mode is missing for some.
+        torch, codes = self._torch, self._tensor(Z).requires_grad_()
+        with torch.enable_grad():
+            values = self._flat(codes)
+            u = torch.zeros_like(values, requires_grad=True)
+            (pulled,) = torch.autograd.grad(values, codes, u, create_graph=True)
+            columns = [torch.autograd.grad(pulled[:, j].sum(), u, retain_graph=True)[0] for j in range(self.n_latent)]
+        J = torch.stack(columns, dim=1).cpu().numpy().transpose(0, 2, 1)
+        return values.detach().cpu().numpy(), J
 
     def _tensor(self, array: Float) -> Any:
         return self._torch.tensor(np.asarray(array), **self._options)

@@ -38,7 +38,7 @@ class Normalized(BaseDecoder):
     def vjp(self, Z: Float) -> tuple[Float, Pullback]:
         values, pullback = self.decoder.vjp(Z)
         g, norms = self._unit(values)
-        return g.copy(), lambda V: pullback((V - g * np.einsum("bn,bn->b", g, V)[:, None]) / norms)
+        return g, lambda V: pullback((V - g * np.einsum("bn,bn->b", g, V)[:, None]) / norms)
 
     def jacobian(self, Z: Float) -> tuple[Float, Float]:
         values, J = self.decoder.jacobian(Z)
@@ -154,6 +154,11 @@ class Generative(Prior):
         return self.range.astype(np.float32)
 
     @cached_property
+    def directions(self) -> BaseDecoder:
+        """z ↦ the direction of the signal, in float32 where the decoder can."""
+        return self.fast if self.normalize else Normalized(self.fast)
+
+    @cached_property
     def samples(self) -> tuple[Float, Float]:
         """Codes (N, k) ~ N(0, I) and their signals (N, n): the same for every solve."""
         codes = np.random.default_rng(0).standard_normal((_N_SAMPLES, self.decoder.n_latent))
@@ -163,10 +168,7 @@ class Generative(Prior):
         """The p principal directions (n, p) of the samples, not centred; one and the same array for each p."""
         p = min(p, self.decoder.n, _N_SAMPLES)
         if p not in self._bases:
-            signals = self.samples[1].astype(np.float64)
-            # Right singular vectors, by the smaller of the two Gram matrices.
-            vectors = np.linalg.eigh(signals.T @ signals)[1]
-            self._bases[p] = np.ascontiguousarray(vectors[:, : -p - 1 : -1])
+            self._bases[p] = _principal_directions(self.samples[1].astype(np.float64), p)
             self._bases[p].flags.writeable = False
         return self._bases[p]
 
@@ -175,3 +177,10 @@ class Generative(Prior):
         codes, signals = self.samples
         distances = np.einsum("sn,sn->s", signals, signals) - 2 * V.astype(signals.dtype) @ signals.T
         return codes[np.argsort(distances, axis=1)[:, :r]]
+
+
+def _principal_directions(X: Float, p: int) -> Float:
+    """The p leading right singular vectors of X, (n, p), from the smaller of its two Gram matrices."""
+    tall = X.shape[0] >= X.shape[1]
+    vectors = np.linalg.eigh(X.T @ X if tall else X @ X.T)[1][:, : -p - 1 : -1]
+    return np.ascontiguousarray(vectors if tall else np.linalg.qr(X.T @ vectors)[0])

@@ -33,7 +33,7 @@ from fastquad.priors.least_squares import Descents, Normal
 from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import EXACT_RESIDUAL, Compress, Outcome, Products, Step, Steps, Together
 from fastquad.solvers.latent_search import NEGLIGIBLE, Unknowns, evidence, quadratic_residuals, search
-from fastquad.solvers.ppower import squared_norm
+from fastquad.solvers.ppower import length
 
 # As small as a relative residual can be expected to get.
 _ROUNDING = 1e-15
@@ -103,14 +103,14 @@ class LatentLM(Solver):
 
     def _unknowns(self, problem: Problem) -> Unknowns:
         prior: Any = problem.prior
-        square = squared_norm(problem)
-        free = prior.normalize and problem.norm is None
+        square = length(problem) ** 2
         power = float(np.mean(problem.y**2))
         known = (problem.noise or 0.0) ** 2
         # mean y² is ‖x‖⁴ + σ²: a known norm tells the noise.
-        noise = max(power - square**2, 0.0) if problem.noise is None and prior.normalize and not free else known
-        signal = max(power - noise, 0.05 * power)
-        return Unknowns(prior, problem.y, square, free, self.misfit * signal + noise, known)
+        noise = max(power - square**2, 0.0) if problem.noise is None else known
+        ridge = self.misfit * max(power - noise, 0.05 * power) + noise
+        free = prior.normalize and problem.norm is None
+        return Unknowns(prior, problem.y, square if prior.normalize else 1.0, free, ridge, known)
 
     def _search(self, searches: list[_Search]) -> list[Float]:
         # One A, so one B.

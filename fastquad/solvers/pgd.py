@@ -2,9 +2,9 @@
 
     x_0 = P_G(S w_0)  (the projected power method),      x_{t+1} = P_G(x_t − μ ∇f(x_t)),
 
-with `∇f(x) = (1/m) Σ_i r_i Ã_i x`, `r_i = x^T Ã_i x − y_i` and μ = 0.9: one pass over A a step. A signal whose norm is
-not one is divided by it, and y by its square. The gradient carries noise of variance `Σ r_i² / (2 m²)` in an entry,
-which the Levenberg–Marquardt projection wants to know.
+with `∇f(x) = (1/m) Σ_i r_i Ã_i x`, `r_i = x^T Ã_i x − y_i` and μ = 0.9: one pass over A a step. The paper's signals
+have norm one; for others the step is μ/‖x‖², and v/‖x‖ is projected. An entry of `μ ∇f/‖x‖²` carries noise of variance
+`Σ r_i² / (2 m² ‖x‖²)`, which the Levenberg–Marquardt projection wants to know.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from fastquad.solvers.base import Problem
 from fastquad.solvers.driver import Outcome, Products, Step, Steps
-from fastquad.solvers.ppower import Projecting, fitted, power_step, squared_norm
+from fastquad.solvers.ppower import Projecting, fitted, length, power_step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,9 @@ class PGD(Projecting):
         Codes to start a projection from; default 5 for Adam, 2 for Levenberg–Marquardt.
     n_steps, rate : int, float
         Of Adam.
+    race : bool
+        Whether Adam goes on with only the nearest two of five starts after 40 of 100 steps. False: all to the end, as
+        in the paper.
 
     Examples
     --------
@@ -61,20 +64,21 @@ class PGD(Projecting):
 
     def steps(self, problem: Problem) -> Steps:
         prior: Any = problem.prior
-        square = squared_norm(problem)
-        y = problem.y / square
+        square = length(problem) ** 2
+        scale = np.sqrt(square) if prior.normalize else 1.0
         if problem.x0 is None:
             z = yield from power_step(self, problem)
-            g = prior.signal(z)
+            x = scale * prior.signal(z)
         else:
-            z, g = None, problem.x0 / np.sqrt(square)
+            z, x = None, problem.x0
         while True:
-            W = yield Products(g)
-            x, residual = fitted(problem, g, W)
-            yield Step(x, residual)
-            r = W @ g - y
-            v = g - self.step * (r @ W) / problem.m
-            z = yield from self.project(problem, v, float(r @ r) / (2 * problem.m**2), warm=z)
-            g, before = prior.signal(z), g
-            if np.linalg.norm(g - before) <= self.min_step * np.linalg.norm(before):
-                return Outcome(x, residual, converged=True, free=prior.decoder.n_latent + 1)
+            W = yield Products(x)
+            reported, residual = fitted(problem, x, W)
+            yield Step(reported, residual)
+            r = W @ x - problem.y
+            v = x - self.step * (r @ W) / (problem.m * square)
+            noise = float(r @ r) / (2 * problem.m**2 * square * scale**2)
+            z = yield from self.project(problem, v / scale, noise, warm=z, direction=prior.normalize)
+            x, before = scale * prior.signal(z), x
+            if np.linalg.norm(x - before) <= self.min_step * np.linalg.norm(before):
+                return Outcome(reported, residual, converged=True, free=prior.decoder.n_latent + 1)

@@ -26,12 +26,13 @@ from fastquad.solvers.driver import Outcome, Products, Step, Steps, Together
 
 
 class Target(NamedTuple):
-    """A vector to project onto the prior, the codes (r, k) to start from, and the variance of the noise in an entry."""
+    """A vector to project onto the prior."""
 
     prior: Generative
     v: Float
-    starts: Float
-    noise: float
+    starts: Float  # codes (r, k) to start from
+    noise: float  # the variance of the noise in an entry of v
+    direction: bool  # whether only the direction of v counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,7 @@ class Projecting(Solver):
     restarts: int | None = None
     n_steps: int = 100
     rate: float = 0.1
+    race: bool = True
 
     def __post_init__(self) -> None:
         if self.projection not in ("adam", "lm"):
@@ -52,7 +54,7 @@ class Projecting(Solver):
             raise ValueError(f"`restarts` must be at least 1, got {self.restarts}.")
 
     def project(
-        self, problem: Problem, v: Float, noise: float, warm: Float | None = None
+        self, problem: Problem, v: Float, noise: float, *, warm: Float | None = None, direction: bool
     ) -> Generator[Any, Any, Float]:
         """The code of `P_G(v)`; all signals that wait for theirs are projected in one batch."""
         prior: Any = problem.prior
@@ -63,46 +65,46 @@ class Projecting(Solver):
         else:
             nearest = prior.nearest_samples(v[None], (self.restarts or 2) - 1)[0]
             starts = np.concatenate([warm[None], nearest])
-        return (yield Together(self.project_all, Target(prior, v, starts, noise)))
+        return (yield Together(self.project_all, Target(prior, v, starts, noise, direction)))
 
     def project_all(self, targets: list[Target]) -> list[Float]:
-        """The codes of all these targets, in one batch for each number of starts."""
+        """The codes of all these targets, those of one kind in one batch."""
+        kinds: dict[tuple[int, bool], list[int]] = {}
+        for position, target in enumerate(targets):
+            kinds.setdefault((len(target.starts), target.direction), []).append(position)
         codes: dict[int, Float] = {}
-        for r in {len(target.starts) for target in targets}:
-            group = [position for position, target in enumerate(targets) if len(target.starts) == r]
-            prior = targets[group[0]].prior
-            V = np.stack([targets[position].v for position in group])
-            starts = np.stack([targets[position].starts for position in group])
-            if self.projection == "adam":
-                Z = projection.adam(prior.fast, V, starts, n_steps=self.n_steps, rate=self.rate)
-            else:
-                noise = np.array([targets[position].noise for position in group])
-                Z = projection.levenberg_marquardt(prior.fast, V, starts, noise=noise, unit=prior.normalize)
-            codes |= dict(zip(group, Z, strict=True))
+        for group in kinds.values():
+            codes |= dict(zip(group, self._project_batch([targets[position] for position in group]), strict=True))
         return [codes[position] for position in range(len(targets))]
 
+    def _project_batch(self, targets: list[Target]) -> Float:
+        prior, direction = targets[0].prior, targets[0].direction
+        g = prior.directions if direction else prior.fast
+        V = np.stack([target.v for target in targets])
+        starts = np.stack([target.starts for target in targets])
+        if self.projection == "adam":
+            return projection.adam(g, V, starts, n_steps=self.n_steps, rate=self.rate, race=self.race)
+        noise = np.array([target.noise for target in targets])
+        return projection.levenberg_marquardt(g, V, starts, noise=noise, unit=direction)
 
-def squared_norm(problem: Problem) -> float:
-    """`‖x‖²`, as given, or estimated; 1 where the decoder's output is taken as it is."""
-    prior: Any = problem.prior
-    if not prior.normalize:
-        return 1.0
+
+def length(problem: Problem) -> float:
+    """‖x‖, as given, or estimated: mean y² is about ‖x‖⁴ + σ²."""
     if problem.norm is not None:
-        return problem.norm**2
-    # mean y² is about ‖x‖⁴ + σ².
+        return problem.norm
     power = float(np.mean(problem.y**2))
-    return float(np.sqrt(max(power - (problem.noise or 0.0) ** 2, 0.05 * power)))
+    return max(power - (problem.noise or 0.0) ** 2, 0.05 * power) ** 0.25
 
 
-def fitted(problem: Problem, g: Float, W: Float) -> tuple[Float, float]:
-    """x along g, with the given norm or else the one that fits y best, and ‖r‖/‖y‖; W are the products of g."""
+def fitted(problem: Problem, x: Float, W: Float) -> tuple[Float, float]:
+    """x with the norm that fits y best, where that is not known, and ‖r‖/‖y‖; W are the products of x."""
     prior: Any = problem.prior
-    q, y = W @ g, problem.y
-    square = squared_norm(problem)
+    q, y = W @ x, problem.y
+    square = 1.0
     if prior.normalize and problem.norm is None:
         best = float(q @ y) / max(float(q @ q), np.finfo(float).tiny)
         square = best if best > 0 else square
-    return np.sqrt(square) * g, float(np.linalg.norm(square * q - y) / np.linalg.norm(y))
+    return np.sqrt(square) * x, float(np.linalg.norm(square * q - y) / np.linalg.norm(y))
 
 
 @lru_cache(maxsize=8)
@@ -114,13 +116,12 @@ def _constant(n: int) -> Float:
 
 
 def power_step(solver: Projecting, problem: Problem, w0: Float | None = None) -> Generator[Any, Any, Float]:
-    """The code of `P_G(S w_0)`: one pass."""
+    """The code of `P_G(S w_0)`: one pass. `S w_0` says nothing about ‖x‖, so only its direction counts."""
     w0 = _constant(problem.n) if w0 is None else w0 / np.linalg.norm(w0)
     W = yield Products(w0)
-    square = squared_norm(problem)
-    v = W.T @ problem.y / (problem.m * square)
-    noise = float(problem.y @ problem.y) / (2 * (problem.m * square) ** 2)
-    return (yield from solver.project(problem, v, noise))
+    scale = problem.m * length(problem) ** 2
+    v = W.T @ problem.y / scale
+    return (yield from solver.project(problem, v, float(problem.y @ problem.y) / (2 * scale**2), direction=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +139,9 @@ class PPower(Projecting):
         Codes to start from; default 5.
     n_steps, rate : int, float
         Of Adam.
+    race : bool
+        Whether Adam goes on with only the nearest two of five starts after 40 of 100 steps. False: all to the end, as
+        in the paper.
 
     Examples
     --------
@@ -157,8 +161,8 @@ class PPower(Projecting):
     def steps(self, problem: Problem) -> Steps:
         prior: Any = problem.prior
         z = yield from power_step(self, problem, problem.x0)
-        g = prior.signal(z)
-        W = yield Products(g)
-        x, residual = fitted(problem, g, W)
+        x = prior.signal(z) * (length(problem) if prior.normalize else 1.0)
+        W = yield Products(x)
+        x, residual = fitted(problem, x, W)
         yield Step(x, residual)
         return Outcome(x, residual, converged=True, free=prior.decoder.n_latent + 1)
