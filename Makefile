@@ -26,6 +26,9 @@ bench: $(VENV)/.installed-bench
 bench-smoke: $(VENV)/.installed-test
 	$(BIN)/python -m pytest benchmarks --benchmark-only --benchmark-min-rounds=1 --benchmark-max-time=0.01 -q
 
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
 sanitize: $(VENV)/.installed-test
 	.ci/sanitize $(BIN)/python
 
@@ -33,7 +36,7 @@ dist: $(VENV)/.installed-dev
 	$(BIN)/python -m build
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .benchmarks docs/_build
+	rm -rf $(VENV) build dist *.egg-info .benchmarks docs/_build docs/generated
 
 # The editable install compiles the kernels; one stamp for each set of extras.
 $(VENV)/.installed-%: $(SOURCES)

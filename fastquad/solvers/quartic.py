@@ -25,7 +25,7 @@ def minimise(c1: ArrayLike, c2: ArrayLike, c3: ArrayLike, c4: ArrayLike) -> tupl
     """The u that minimises `c1 u + c2 u² + c3 u³ + c4 u⁴`, and the minimum, elementwise; c4 >= 0.
 
     >>> minimise(0.0, -2.0, 0.0, 1.0)
-    (array(1.), array(-1.))
+    (np.float64(1.0), np.float64(-1.0))
     """
     c1, c2, c3, c4 = np.broadcast_arrays(*(np.asarray(c, dtype=np.float64) for c in (c1, c2, c3, c4)))
     # The unit of u in which the quadratic and the quartic term weigh the same makes the test for a flat top safe.
