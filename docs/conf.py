@@ -18,13 +18,15 @@ extensions = [
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 
 # Backticks in docstrings are formulas and code.
 default_role = "code"
 autosummary_generate = True
-# Members of classes are listed by autodoc itself.
+# Members of classes are listed by the template of their page.
 numpydoc_show_class_members = False
 autodoc_typehints = "none"
+autodoc_member_order = "bysource"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "fastquad"

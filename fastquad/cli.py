@@ -120,10 +120,7 @@ def info(tensor: str | None) -> None:
             }
         )
         return
-    measurements = fq.as_measurements(tensor)
-    m, n = measurements.m, measurements.n
-    pairs = m * n * (n + 1) // 2
-    _report(_shape(measurements) | {"bytes_packed": {"float64": 8 * pairs, "float32": 4 * pairs}})
+    _report(_shape(fq.as_measurements(tensor)))
 
 
 @main.command()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -117,6 +118,18 @@ def test_pipe_through_a_process(files):
     done = subprocess.run(command, input=buffer.getvalue(), capture_output=True, check=True)
     assert fq.distance(np.load(io.BytesIO(done.stdout)), files.x) < 1e-8
     assert json.loads(done.stderr)["status"] == "exact"
+
+
+def test_progress_where_stderr_is_a_terminal(files):
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "fastquad", "solve", "A.npy", "y.npy", "-o", "x.npy"]
+    done = subprocess.run(command, stderr=theirs, stdout=subprocess.PIPE, check=True)
+    os.close(theirs)
+    seen = os.read(ours, 1 << 16)
+    os.close(ours)
+    assert b"step 1: residual" in seen
+    assert json.loads(done.stdout)["success"]
 
 
 # -- bad input --------------------------------------------------------------------------------------------------
