@@ -29,14 +29,18 @@ from fastquad._kernels.amp import denoise
 from fastquad.measurements.base import Float
 from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import EXACT_RESIDUAL, Diagonals, Outcome, Products, Step, Steps, Sweep, WeightedSum
+from fastquad.solvers.ensemble import Entries, sample_entries
 from fastquad.solvers.lm import Fit, GrowingBlock, Rule, fit
-from fastquad.solvers.noise import MAX_SHARE, convincing, exact_enough, outcome, stepwise
+from fastquad.solvers.noise import MAX_SHARE, stepwise
 from fastquad.solvers.spectral import leading_eigenvector
+from fastquad.solvers.verdict import exact_enough, verdict
 
 # A hand-over either converges within a few steps, or is in the wrong valley.
 _HAND_OVER = Rule(max_steps=20, patience=4)
 # So many sweeps in a row that move z by less than 0.1% mean that AMP has settled.
 _STILL = 3
+#: How many different starts there are.
+N_STARTS = 6
 
 
 class Tuning(NamedTuple):
@@ -134,11 +138,19 @@ def run(
 
 
 def hand_over(problem: Problem, trail: Trail, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
-    """Levenberg–Marquardt on the coordinates that AMP holds for nonzero; enlarged where that nearly fits."""
-    m, n, z, weight = problem.m, problem.n, trail.z, trail.weight
-    size = min(int(np.count_nonzero(weight > 0.1)) + 2, m - 1, n)
-    support = np.sort(np.argsort(-(z**2 + trail.v * weight), kind="stable")[:size])
-    result = yield from fit(problem, z, support, _HAND_OVER, cache)
+    """Levenberg–Marquardt on the coordinates that AMP holds for nonzero."""
+    size = int(np.count_nonzero(trail.weight > 0.1)) + 2
+    return (yield from fit_largest(problem, trail.z, trail.z**2 + trail.v * trail.weight, size, cache))
+
+
+def fit_largest(
+    problem: Problem, x: Float, importance: Float, size: int, cache: GrowingBlock
+) -> Generator[Any, Any, Fit]:
+    """Levenberg–Marquardt from x on the most important coordinates, on more of them where that nearly fits."""
+    m, n = problem.m, problem.n
+    size = min(size, m - 1, n)
+    support = np.sort(np.argsort(-importance, kind="stable")[:size])
+    result = yield from fit(problem, x, support, _HAND_OVER, cache)
     for enlarged in (1.25 * size, 0.8 * m):
         target = min(int(enlarged), m - 1, n)
         if not EXACT_RESIDUAL <= result.residual < 0.1 or target <= result.support.size:
@@ -156,11 +168,11 @@ def _enlarge(problem: Problem, result: Fit, size: int, cache: GrowingBlock) -> G
     return (yield from fit(problem, result.x, support, _HAND_OVER, cache))
 
 
-def prepare(problem: Problem, gain: float = 1.0, centred: bool = True) -> Generator[Any, Any, Ensemble]:
+def prepare(problem: Problem, entries: Entries) -> Generator[Any, Any, Ensemble]:
     """Read what AMP starts from: the diagonals, S0, and Ā where A is not centred."""
-    m, y = problem.m, problem.y
+    m, y, gain = problem.m, problem.y, entries.gain
     diagonals = yield Diagonals()
-    mean = None if centred else (yield WeightedSum(np.full(m, 1 / m)))
+    mean = None if entries.centred else (yield WeightedSum(np.full(m, 1 / m)))
     if mean is not None:
         y = y - y.mean()
     S0 = yield WeightedSum(y)
@@ -203,41 +215,15 @@ def restarts() -> list[Tuning]:
     ]  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class AMP(Solver):
-    """Approximate message passing with hand-over to Levenberg–Marquardt."""
-
-    name: ClassVar[str] = "amp"
-    n_starts: int = 6
-    n_restarts: int = 12
-    max_sweeps: int = 60
-
-    def steps(self, problem: Problem) -> Steps:
-        ensemble = yield from prepare(problem)
-        cache = GrowingBlock(problem.m)
-        best: Fit | None = None
-        for start, tuning in self._attempts(problem, ensemble):
-            trail = yield from run(problem, ensemble, start, tuning, cache, self.max_sweeps)
-            if trail.fit is not None and (best is None or trail.fit.residual < best.residual):
-                best = trail.fit
-            if best is not None and exact_enough(problem, best.residual):
-                return Outcome(best.x, best.residual, free=best.support.size)
-            if problem.noise != 0 and trail.settled:
-                found = yield from noisy_fit(problem, trail, cache)
-                if convincing(problem, found.residual, found.support.size):
-                    return outcome(problem, found)
-        if best is None:
-            return Outcome(start, 1.0)
-        return Outcome(best.x, best.residual, free=best.support.size)
-
-    def _attempts(self, problem: Problem, ensemble: Ensemble) -> Iterator[tuple[Float, Tuning]]:
-        """Starts, then the first start again with other settings."""
-        first = None
-        for start, rho in starts(problem, ensemble, self.n_starts):
-            first = start if first is None else first
+def attempts(problem: Problem, ensemble: Ensemble, which: range) -> Iterator[tuple[Float, Tuning]]:
+    """Attempts 0 to 5 are starts, 6 to 17 the first start with other settings."""
+    for i, (start, rho) in enumerate(starts(problem, ensemble, min(which.stop, N_STARTS))):
+        if i in which:
             yield start, Tuning(rho=rho)
-        if first is not None:
-            yield from ((first, tuning) for tuning in restarts()[: self.n_restarts])
+    later = restarts()[max(0, which.start - N_STARTS) : max(0, which.stop - N_STARTS)]
+    if later:
+        start = 0.7 * np.sqrt(ensemble.phi2) * leading_eigenvector(ensemble.S0)
+        yield from ((start, tuning) for tuning in later)
 
 
 def noisy_fit(problem: Problem, trail: Trail, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
@@ -246,3 +232,38 @@ def noisy_fit(problem: Problem, trail: Trail, cache: GrowingBlock) -> Generator[
     support = np.sort(np.argsort(-(trail.z**2 + trail.v * trail.weight), kind="stable")[:size])
     found = yield from fit(problem, trail.z, support, Rule(max_steps=30), cache)
     return (yield from stepwise(problem, found, cache))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AMP(Solver):
+    """Approximate message passing with hand-over to Levenberg–Marquardt."""
+
+    name: ClassVar[str] = "amp"
+    n_attempts: int = 18
+    max_sweeps: int = 60
+
+    def steps(self, problem: Problem) -> Steps:
+        entries = yield from sample_entries(problem)
+        ensemble = yield from prepare(problem, entries)
+        cache = GrowingBlock(problem.m)
+        best: Fit | None = None
+        for start, tuning in attempts(problem, ensemble, range(self.n_attempts)):
+            trail = yield from run(problem, ensemble, start, tuning, cache, self.max_sweeps)
+            for found in (yield from candidates(problem, trail, cache)):
+                outcome = verdict(problem, entries, found, self.name)
+                if outcome is not None:
+                    return outcome
+                if best is None or found.residual < best.residual:
+                    best = found
+        if best is None:
+            return Outcome(start, 1.0)
+        return Outcome(best.x, best.residual, free=best.support.size)
+
+
+def candidates(problem: Problem, trail: Trail, cache: GrowingBlock) -> Generator[Any, Any, list[Fit]]:
+    """The fits that come of a run: of its best hand-over, and of the support in noise where it settled."""
+    found = [] if trail.fit is None else [trail.fit]
+    exact = bool(found) and exact_enough(problem, found[0].residual)
+    if trail.settled and problem.noise != 0 and not exact:
+        found.append((yield from noisy_fit(problem, trail, cache)))
+    return found

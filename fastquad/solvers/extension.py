@@ -44,6 +44,10 @@ class Extension:
     def __init__(self, store: PairStore, y: Float, diagonals: Float) -> None:
         self.store, self.y = store, y
         self.square = float(y @ y)
+        # What the stored pairs are to fit: centred where they are.
+        self.target = y - y.mean() if store.centre else y
+        if store.centre:
+            diagonals = diagonals - diagonals.mean(axis=0)
         # Laid out as the stored pairs, and at their scale.
         self.diagonals: Single = np.zeros((diagonals.shape[1], store.length), dtype=np.float32)
         self.diagonals[:, : store.m] = diagonals[:, store.order].T / store.scale
@@ -76,9 +80,12 @@ class Extension:
     def _best(self, support: Support) -> Generator[Any, Any, tuple[int, float, float]]:
         """The coordinate with the largest gain, its gain, and its value."""
         store, scale = self.store, self.store.scale
-        block = yield from self._block(support.places, support.rss)
-        r = self.y - (block @ support.z) @ support.z
-        size = float(np.sqrt(support.rss)) or 1.0
+        precise = support.rss < _SINGLE**2 * self.square
+        block = (yield Block(store.order[support.places])) if precise else store.block(support.places)
+        r = (self.y if precise else self.target) - (block @ support.z) @ support.z
+        if store.centre:
+            r = r - r.mean()
+        size = float(np.linalg.norm(r)) or 1.0
         W, unit = store.products(support.places, support.z), store.padded(r / size)
         rW, ra = scale * size * (W @ unit), scale * size * (self.diagonals @ unit)
         WW = scale**2 * np.einsum("jl,jl->j", W, W)
@@ -90,18 +97,12 @@ class Extension:
 
     def _refit(self, places: Places, z: Float) -> Generator[Any, Any, Support]:
         """Fit in the precision of the stored pairs, and in double precision where that is reached."""
-        support = refit(self.y, self.store.block(places), places, z)
+        support = refit(self.target, self.store.block(places), places, z)
         if support.rss < _SINGLE**2 * self.square:
-            support = refit(self.y, (yield Block(self.store.order[places])), places, support.z, _POLISH)
+            support = yield from self.polish(support)
         return support
 
-    def _block(self, places: Places, rss: float) -> Generator[Any, Any, Float]:
-        """The block of a support, as precise as its residual asks for."""
-        if rss < _SINGLE**2 * self.square:
-            return (yield Block(self.store.order[places]))
-        return self.store.block(places)
-
     def polish(self, support: Support) -> Generator[Any, Any, Support]:
-        """The fit in double precision."""
+        """The fit in double precision, to A as it is."""
         block = yield Block(self.store.order[support.places])
         return refit(self.y, block, support.places, support.z, _POLISH)

@@ -28,7 +28,7 @@ Places = NDArray[np.intp]
 
 @dataclass
 class PairStore:
-    """`Ã_i[a, b]/scale` for the pairs of places that have been read.
+    """`Ã_i[a, b]/scale` for the pairs of places that have been read, less their mean over i where `centre` is true.
 
     `order[a]` is the coordinate at place a; `pairs` has shape (p(p+1)/2, length) and `rows[a]` (n, length), with the
     m measurements padded by zeros to `length`.
@@ -37,6 +37,7 @@ class PairStore:
     m: int
     order: Places
     scale: float
+    centre: bool = False
     p: int = 0
     rows: dict[int, Single] = field(default_factory=dict)
 
@@ -104,6 +105,8 @@ class PairStore:
     def _read(self, rows: Places, columns: Places) -> Generator[Any, Any, Single]:
         """The entries of rows × columns, (rows, columns, length)."""
         answer = yield Block(self.order[rows], self.order[columns])
+        if self.centre:
+            answer = answer - answer.mean(axis=0)
         out = np.zeros((len(rows), len(columns), self.length), dtype=np.float32)
         np.divide(answer.transpose(1, 2, 0), self.scale, out=out[:, :, : self.m], casting="same_kind")
         return out

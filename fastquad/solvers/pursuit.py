@@ -28,8 +28,10 @@ import numpy as np
 from fastquad.measurements.base import Float
 from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import EXACT_RESIDUAL, Diagonals, Outcome, Step, Steps
+from fastquad.solvers.ensemble import Entries, sample_entries
 from fastquad.solvers.extension import Extension, Support
 from fastquad.solvers.growth import Growth, Run, ranked
+from fastquad.solvers.lm import Fit
 from fastquad.solvers.pairs import PairStore
 
 _MAX_BLOCK_ENTRIES = 2.5e8
@@ -84,15 +86,16 @@ class Search:
     tried: set[frozenset[int]] = field(default_factory=set)
 
     @classmethod
-    def begin(cls, problem: Problem) -> Generator[Any, Any, Search]:
+    def begin(cls, problem: Problem, entries: Entries) -> Generator[Any, Any, Search]:
         """Read the diagonals and order the coordinates by them."""
         diagonals = yield Diagonals()
+        y = problem.y if entries.centred else problem.y - problem.y.mean()
         size = float(np.sqrt(np.mean(diagonals**2)))
         # A power of two: dividing by it rounds nothing.
         scale = 2.0 ** np.round(np.log2(size)) if size > 0 else 1.0
-        order = np.argsort(-(problem.y @ diagonals), kind="stable")
-        store = PairStore(problem.m, order, scale)
-        return cls(problem, store, Growth(store, problem.y), Extension(store, problem.y, diagonals))
+        order = np.argsort(-(y @ diagonals), kind="stable")
+        store = PairStore(problem.m, order, scale, centre=not entries.centred)
+        return cls(problem, store, Growth(store, y), Extension(store, problem.y, diagonals))
 
     @property
     def exact(self) -> bool:
@@ -133,9 +136,18 @@ class Search:
             return
         self.tried.add(key)
         support = yield from self.extension(support, max_rows)
+        if self.store.centre:
+            support = yield from self.extension.polish(support)
         if self.best is None or support.rss < self.best.rss:
             self.best = support
         yield Step(*self.answer())
+
+    def fit(self) -> Fit | None:
+        """The best support, as the other stages use it."""
+        if self.best is None:
+            return None
+        x, residual = self.answer()
+        return Fit(x, residual, np.sort(self.store.order[self.best.places]), np.empty((0, 0)), np.empty(0))
 
     def _step(self, run: Run) -> Step:
         """The best answer so far, or this run where there is none."""
@@ -160,7 +172,7 @@ class Pursuit(Solver):
     name: ClassVar[str] = "pursuit"
 
     def steps(self, problem: Problem) -> Steps:
-        search = yield from Search.begin(problem)
+        search = yield from Search.begin(problem, (yield from sample_entries(problem)))
         for level in levels(problem.m, problem.n):
             yield from search.level(level)
             if search.exact:

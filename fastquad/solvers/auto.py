@@ -1,0 +1,204 @@
+"""The default method: pursuit for the very sparse, AMP and Levenberg–Marquardt for the rest.
+
+Each stage is tried where it is likely to be the cheapest that succeeds, and the first certified answer ends the solve:
+
+    from x0                       Levenberg–Marquardt from the user's start
+    a quick pursuit               where the diagonals hint at few large coordinates and its block is at most 0.1 pass
+    Levenberg–Marquardt           on all coordinates, from the spectral vector, for m >= 1.2 n: no prior is needed there
+    AMP, six starts               for m >= n/2
+    pursuit, all levels           first for m < n/2
+    AMP with other settings, then annealed Gibbs sampling (m <= n)
+
+An answer is certified by a relative residual below 1e-9 with fewer free coordinates than measurements. Where nothing
+fits exactly, a fit that is far better than chance is taken for signal in noise (see `fastquad.solvers.noise`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fastquad.measurements.base import Float
+from fastquad.solvers import amp, gibbs, pursuit
+from fastquad.solvers.base import Problem, Solver
+from fastquad.solvers.driver import Diagonals, Note, Outcome, Steps
+from fastquad.solvers.ensemble import Entries, sample_entries
+from fastquad.solvers.lm import Fit, GrowingBlock, Rule, fit
+from fastquad.solvers.spectral import leading_eigenvector
+from fastquad.solvers.verdict import verdict
+
+Stage = Generator[Any, Any, Outcome | None]
+
+# From this ratio m/n on, Levenberg–Marquardt from the spectral vector needs no prior.
+_LM_RATIO = 1.2
+_FROM_START = Rule(max_steps=30, patience=8)
+# Quick pursuit: at most this share of A's pairs, and this share of the coordinates.
+_QUICK_SHARE = 0.1
+# A larger tensor is not annealed: a sweep over it takes too long.
+_ANNEALING_ENTRIES = 4e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auto(Solver):
+    """The default: pursuit, AMP and Levenberg–Marquardt, combined so that the cheapest that can succeed comes first."""
+
+    name: ClassVar[str] = "auto"
+
+    def steps(self, problem: Problem) -> Steps:
+        desk = _Desk(problem)
+        for stage in desk.stages():
+            outcome = yield from stage
+            if outcome is not None:
+                return outcome
+        return desk.give_up()
+
+
+@dataclass
+class _Desk:
+    """What the stages of one solve share."""
+
+    problem: Problem
+    cache: GrowingBlock = field(init=False)
+    best: Fit | None = None
+    best_method: str = "amp"
+    entries: Entries = field(default_factory=Entries)
+    ensemble: amp.Ensemble | None = None
+    search: pursuit.Search | None = None
+
+    def __post_init__(self) -> None:
+        self.cache = GrowingBlock(self.problem.m)
+
+    def stages(self) -> Iterator[Stage]:
+        """The stages, in their order for this shape."""
+        m, n = self.problem.m, self.problem.n
+        yield self.look()
+        if self.problem.x0 is not None:
+            yield self.from_start(self.problem.x0)
+        if m < n / 2:
+            yield self.pursue()
+            yield self.message_passing(range(18))
+            return
+        yield self.quick_pursuit()
+        if m >= _LM_RATIO * n:
+            yield self.all_coordinates()
+        yield self.message_passing(range(6))
+        yield self.pursue()
+        if m <= n:
+            yield self.annealing(4)
+        yield self.message_passing(range(6, 18))
+
+    # -- stages -------------------------------------------------------------------------------------------------
+
+    def look(self) -> Stage:
+        """Take a sample of A's entries."""
+        self.entries = yield from sample_entries(self.problem)
+        if self.entries.describe():
+            yield Note(self.entries.describe())
+        return None
+
+    def from_start(self, x0: Float) -> Stage:
+        """Levenberg–Marquardt from the user's start, on its support if that is small enough to prove anything."""
+        support = np.flatnonzero(x0)
+        if support.size >= self.problem.m:
+            support = np.sort(np.argsort(-np.abs(x0), kind="stable")[: self.problem.m - 1])
+        found = yield from fit(self.problem, x0, support, _FROM_START, self.cache)
+        return self.judge(found, "lm")
+
+    def quick_pursuit(self) -> Stage:
+        """The first levels of pursuit, where few large coordinates are likely."""
+        m, n = self.problem.m, self.problem.n
+        levels = [
+            pursuit.Level(level.p, [pursuit.Phase([(0, 0)], level.phases[0].limit)])
+            for level, _ in zip(pursuit.levels(m, n), range(2), strict=False)
+            if level.p**2 <= _QUICK_SHARE * n**2
+        ]
+        diagonals = yield Diagonals()
+        if not levels or not _looks_sparse(self.problem.y, diagonals):
+            return None
+        return (yield from self._search(levels))
+
+    def pursue(self) -> Stage:
+        """Pursuit on all levels."""
+        return (yield from self._search(pursuit.levels(self.problem.m, self.problem.n)))
+
+    def _search(self, levels: Any) -> Stage:
+        if self.search is None:
+            self.search = yield from pursuit.Search.begin(self.problem, self.entries)
+        for level in levels:
+            yield from self.search.level(level)
+            outcome = self.judge(self.search.fit(), "pursuit")
+            if outcome is not None:
+                return outcome
+        return None
+
+    def all_coordinates(self) -> Stage:
+        """Levenberg–Marquardt on all coordinates from the spectral vector."""
+        n = self.problem.n
+        ensemble = yield from self._ensemble()
+        x = np.sqrt(ensemble.phi2) * leading_eigenvector(ensemble.S0)
+        found = yield from fit(self.problem, x, np.arange(n), _FROM_START, self.cache)
+        return self.judge(found, "lm")
+
+    def message_passing(self, attempts: range) -> Stage:
+        """AMP from these of its attempts."""
+        ensemble = yield from self._ensemble()
+        for start, tuning in amp.attempts(self.problem, ensemble, attempts):
+            trail = yield from amp.run(self.problem, ensemble, start, tuning, self.cache)
+            for found in (yield from amp.candidates(self.problem, trail, self.cache)):
+                outcome = self.judge(found, "amp")
+                if outcome is not None:
+                    return outcome
+        return None
+
+    def annealing(self, count: int) -> Stage:
+        """Gibbs sampling at a falling temperature, where all of A can be held in memory."""
+        problem = self.problem
+        if problem.m * problem.n**2 > _ANNEALING_ENTRIES:
+            return None
+        if self.search is None:
+            self.search = yield from pursuit.Search.begin(problem, self.entries)
+        yield from self.search.store.read_block(problem.n)
+        for _ in range(count):
+            x = yield from gibbs.anneal(problem, self.search.store, 1500)
+            size = int(np.count_nonzero(x)) + 2
+            found = yield from amp.fit_largest(problem, x, np.abs(x), size, self.cache)
+            outcome = self.judge(found, "gibbs")
+            if outcome is not None:
+                return outcome
+        return None
+
+    def _ensemble(self) -> Generator[Any, Any, amp.Ensemble]:
+        if self.ensemble is None:
+            self.ensemble = yield from amp.prepare(self.problem, self.entries)
+        return self.ensemble
+
+    # -- verdicts -----------------------------------------------------------------------------------------------
+
+    def judge(self, found: Fit | None, method: str) -> Outcome | None:
+        """The outcome where a fit ends the solve; otherwise it is remembered if it is the best."""
+        if found is None:
+            return None
+        outcome = verdict(self.problem, self.entries, found, method)
+        if outcome is None and (self.best is None or found.residual < self.best.residual):
+            self.best, self.best_method = found, method
+        return outcome
+
+    def give_up(self) -> Outcome:
+        """The best answer, which proves nothing."""
+        assert self.best is not None
+        return Outcome(self.best.x, self.best.residual, free=self.best.support.size, method=self.best_method)
+
+
+def _looks_sparse(y: Float, diagonals: Float) -> bool:
+    """Whether the diagonals show large coordinates.
+
+    `I = diag^T y` has entries x_l² times a constant, plus noise of variance |y|²|a_l|²; the sum of the squares of
+    the normalised entries has the mean n and the variance 2n without a signal, and is larger by Σ x_l⁴ with one.
+    """
+    n = diagonals.shape[1]
+    squares = np.einsum("ij,ij->j", diagonals, diagonals) * float(y @ y)
+    normalised = (y @ diagonals) ** 2 / np.where(squares > 0, squares, 1.0)
+    return float(normalised.sum()) > n + np.sqrt(2.0 * n)

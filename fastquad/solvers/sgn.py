@@ -1,0 +1,107 @@
+"""Sparse Gauss–Newton (Wen, Hu, Huang 2025, arXiv 2507.07557), for a k-sparse signal with k known.
+
+The start is the spectral vector of the block of the k coordinates with the largest `I_l = Σ_i y_i A_i[l, l]/m`. Then each
+step chooses a support by a hard-thresholded gradient step, and solves for the values on it with the measurements
+linearised at x:
+
+    S = the k largest of |x − μ/φ² ∇f(x)|,    ∇f = W^T r/m,
+    x ← argmin { ‖2 W z − (y + W x)‖ : z zero outside S },        for r(z) ≈ r + 2 W (z − x) = 2 W z − (W x + y).
+
+Once S is right this is Gauss–Newton, and converges quadratically. One product a step, of a k-sparse x: only the rows of
+its support are read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fastquad import checks
+from fastquad.measurements.base import Float
+from fastquad.solution import Status
+from fastquad.solvers.base import Problem, Solver, negligible_step
+from fastquad.solvers.driver import Diagonals, Outcome, Products, Step, Steps
+from fastquad.solvers.spectral import spectral_start
+from fastquad.solvers.spf import least_squares
+
+# A residual so many times the first one is beyond return.
+_DIVERGED = 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGN(Solver):
+    """Sparse Gauss–Newton; k has to be known.
+
+    Stops where ‖r‖/‖y‖ < `tol` (converged), or where a step changes x by at most 0.01 tol ‖x‖ (stagnated); after 100
+    steps where `solve` is given no `max_iter`. Once converged it goes on while the residual still falls, to rounding.
+
+    Parameters
+    ----------
+    k : int, optional
+        How many entries of x are nonzero; default: as in the prior.
+    mu : float
+        The length of the gradient step that chooses the support, in units of 1/φ².
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=90, n=40, k=4, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y, method=fq.SGN(k=4))
+    >>> solution.success, bool(fq.distance(solution.x, problem.x) < 1e-9)
+    (True, True)
+    """
+
+    name: ClassVar[str] = "sgn"
+    max_iter: ClassVar[int | None] = 100
+
+    k: int | None = None
+    mu: float = 0.75
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            checks.count(self.k, "k")
+        checks.number(self.mu, "mu", positive=True)
+
+    def steps(self, problem: Problem) -> Steps:
+        k = self._sparsity(problem)
+        y, y_norm = problem.y, math.sqrt(problem.y @ problem.y)
+        unit = self.mu / (problem.m * problem.phi**2)
+        if problem.x0 is None:
+            scores = y @ (yield Diagonals())
+            x, _ = yield from spectral_start(y, problem.n, problem.phi, alpha=None, within=_largest(scores, k))
+        else:
+            x = problem.x0
+        W = yield Products(x)
+        last = math.inf
+        while True:
+            values = W @ x
+            residual = float(np.linalg.norm(values - y)) / y_norm
+            yield Step(x, residual)
+            if residual < problem.tol and residual > 0.1 * last:
+                return Outcome(x, residual, converged=True)
+            if residual > _DIVERGED:
+                return Outcome(x, residual, status=Status.DIVERGED)
+            last = residual
+            support = _largest(np.abs(x - unit * ((values - y) @ W)), k)
+            new = np.zeros(problem.n)
+            new[support] = 0.5 * least_squares(W[:, support], y + values)
+            if np.linalg.norm(new - x) <= negligible_step(problem.tol) * np.linalg.norm(x):
+                return Outcome(x, residual, converged=residual < problem.tol)
+            x = new
+            W = yield Products(x)
+
+    def _sparsity(self, problem: Problem) -> int:
+        k = problem.k if self.k is None else self.k
+        if k is None:
+            raise ValueError("`k` must be given to SGN: method=fastquad.SGN(k=...) or prior=fastquad.Sparse(k=...).")
+        if k > problem.n:
+            raise ValueError(f"`k` must be at most n = {problem.n}, got {k}.")
+        return k
+
+
+def _largest(scores: Float, k: int) -> Float:
+    """The indices of the k largest scores, in increasing order."""
+    return np.sort(np.argpartition(-scores, k - 1)[:k])
