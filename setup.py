@@ -12,6 +12,10 @@ from setuptools import Extension, setup
 # -ffp-contract=fast lets the compiler use fused multiply-add where the machine has it: it only rounds less.
 FLAGS = [] if sys.platform == "win32" else ["-O3", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno"]
 
+# Where every machine must get the same bits nothing may be fused; and compilers may compute both sides of a choice.
+SAME_BITS = [] if sys.platform == "win32" else ["-ffp-contract=off", "-fno-trapping-math"]
+SPECIAL = {"gaussian": SAME_BITS}
+
 kernels = Path("kernels")
 
 setup(
@@ -21,12 +25,13 @@ setup(
             [str(source)],
             include_dirs=[str(kernels)],
             depends=sorted(str(path) for path in kernels.glob("*.h")),
-            extra_compile_args=FLAGS,
+            extra_compile_args=FLAGS + SPECIAL.get(source.stem, []),
         )
         for source in sorted(kernels.glob("*.pyx"))
     ],
     options={
         "build_ext": {
+            "parallel": True,
             "cython_c_in_temp": True,  # keeps kernels/ free of generated C
             "cython_directives": {
                 "language_level": 3,
