@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Any
 from fastquad import datasets, decoders, plot, problems
 from fastquad.front_door import measure, solve, spectral_init
 from fastquad.gradient import GradientCheck, check_gradient
-from fastquad.measurements import Measurements, PackedTensor, RankOneTensor, RawTensor, as_measurements, pack
+from fastquad.measurements import (
+    ComputedTensor,
+    GaussianTensor,
+    Measurements,
+    PackedTensor,
+    RankOneTensor,
+    RawTensor,
+    as_measurements,
+    pack,
+)
 from fastquad.parallel import set_num_threads
 from fastquad.priors import Generative, Sparse
 from fastquad.solution import Solution, Status, distance
@@ -29,6 +38,8 @@ __all__ = [
     "SPF",
     "TWF",
     "WF",
+    "ComputedTensor",
+    "GaussianTensor",
     "Generative",
     "GradientCheck",
     "LatentLM",

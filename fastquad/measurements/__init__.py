@@ -1,9 +1,20 @@
 """What A is: the contractions (base), then one file a kind."""
 
 from fastquad.measurements.base import Measurements
+from fastquad.measurements.computed import ComputedTensor
 from fastquad.measurements.door import as_measurements, pack
+from fastquad.measurements.gaussian import GaussianTensor
 from fastquad.measurements.packed import PackedTensor
 from fastquad.measurements.rank_one import RankOneTensor
 from fastquad.measurements.raw import RawTensor
 
-__all__ = ["Measurements", "PackedTensor", "RankOneTensor", "RawTensor", "as_measurements", "pack"]
+__all__ = [
+    "ComputedTensor",
+    "GaussianTensor",
+    "Measurements",
+    "PackedTensor",
+    "RankOneTensor",
+    "RawTensor",
+    "as_measurements",
+    "pack",
+]
