@@ -30,7 +30,7 @@ def median_interval(values, level=0.99):
 
 def test_figure_1_medians():
     distances = {(support, m): [] for support in MEDIANS for m in MEDIANS[support]}
-    for trial in range(20):
+    for trial in range(16):
         problem = fq.problems.gaussian(m=500, n=500, k=5, dtype=np.float32, rng=np.random.default_rng([1, trial]))
         for support, m in distances:
             x0 = fq.spectral_init(problem.A[:m], problem.y[:m], support=support)
