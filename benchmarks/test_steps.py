@@ -36,7 +36,13 @@ def test_twf_step(benchmark, layout, n_threads, smoke):
         watch.times.clear()
         # From a dense start and without a stop: every step is a full pass.
         solution = fq.solve(
-            A, problem.y, method="twf", x0=problem.x + 0.03, tol=0.0, max_iter=20 if smoke else 1000, n_threads=n_threads
+            A,
+            problem.y,
+            method="twf",
+            x0=problem.x + 0.03,
+            tol=0.0,
+            max_iter=20 if smoke else 1000,
+            n_threads=n_threads,
         )
         assert len(watch.times) == solution.n_iter
         elapsed = solution.history["elapsed"]
