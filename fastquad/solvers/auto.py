@@ -4,7 +4,7 @@ Each stage is tried where it is likely to be the cheapest that succeeds, and the
 
     from x0                       Levenberg–Marquardt from the user's start
     a quick pursuit               where the diagonals hint at few large coordinates and its block is at most 0.1 pass
-    Levenberg–Marquardt           on all coordinates, from the spectral vector, for m >= 1.2 n: no prior is needed there
+    Levenberg–Marquardt           on all coordinates, from the spectral vector, for m >= 1.3 n: no prior is needed there
     AMP, six starts               for m >= n/2
     pursuit, all levels           first for m < n/2
     AMP with other settings, then annealed Gibbs sampling (m <= n)
@@ -33,7 +33,7 @@ from fastquad.solvers.verdict import verdict
 Stage = Generator[Any, Any, Outcome | None]
 
 # From this ratio m/n on, Levenberg–Marquardt from the spectral vector needs no prior.
-_LM_RATIO = 1.2
+_LM_RATIO = 1.3
 _FROM_START = Rule(max_steps=30, patience=8)
 # Quick pursuit: at most this share of A's pairs, and this share of the coordinates.
 _QUICK_SHARE = 0.1
