@@ -13,6 +13,7 @@ from fastquad.measurements import (
     RankOneTensor,
     RawTensor,
     as_measurements,
+    open,
     pack,
 )
 from fastquad.parallel import set_num_threads
@@ -58,6 +59,7 @@ __all__ = [
     "decoders",
     "distance",
     "measure",
+    "open",
     "pack",
     "plot",
     "problems",

@@ -78,9 +78,9 @@ def solve(
 ) -> int:
     """Find x from A and Y.
 
-    A is a .npy file of shape (m, n, n); it is mapped, never loaded whole. Y is a .npy file of shape (m,), or (b, m) for
-    b signals; with - it is read from stdin. The report is JSON on stdout; with -o - it goes
-    to stderr, and x to stdout. x is written whether or not it converged: the report and the exit code tell.
+    A is a .npy file of shape (m, n, n), mapped and never loaded whole, or a packed folder. Y is a .npy file of shape
+    (m,), or (b, m) for b signals; with - it is read from stdin. The report is JSON on stdout; with -o - it goes to
+    stderr, and x to stdout. x is written whether or not it converged: the report and the exit code tell.
     """
     y = _load(data)
     _check_output(output)
@@ -99,7 +99,8 @@ def solve(
 def pack(tensor: str, path: str, dtype: str | None, n_threads: int | None) -> None:
     """Pack A: half the bytes, and read faster.
 
-    A is a .npy file of shape (m, n, n), of which the symmetric parts are kept.
+    A is a .npy file of shape (m, n, n), of which the symmetric parts are kept, in the folder PACKED. Where the command
+    is interrupted or the disk is full, the same command goes on.
     """
     packed = fq.pack(tensor, path, dtype=dtype, n_threads=n_threads)
     _report(_shape(packed) | {"path": path})
@@ -108,7 +109,10 @@ def pack(tensor: str, path: str, dtype: str | None, n_threads: int | None) -> No
 @main.command()
 @click.argument("tensor", metavar="[A]", required=False)
 def info(tensor: str | None) -> None:
-    """Tell what the file A holds; without A, what fastquad runs on."""
+    """Tell what A holds; without A, what fastquad runs on.
+
+    A packed folder is read and compared with its checksums.
+    """
     if tensor is None:
         names = ("fastquad", "numpy", "scipy", "numba", "matplotlib", "torch", "jax", "dask")
         _report(
@@ -120,7 +124,10 @@ def info(tensor: str | None) -> None:
             }
         )
         return
-    _report(_shape(fq.as_measurements(tensor)))
+    if Path(tensor).is_dir():
+        _report(_shape(fq.open(tensor)) | {"verified": True})
+    else:
+        _report(_shape(fq.as_measurements(tensor)))
 
 
 @main.command()

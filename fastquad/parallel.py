@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 #: Waking a thread takes as long as reading a megabyte or two.
 _BYTES_WORTH_A_THREAD = 6 << 20
@@ -91,6 +95,24 @@ def run(task: Callable[..., object], arguments: list[tuple], n_threads: int, nby
         for future in futures:
             if not future.cancel():
                 future.result()
+
+
+def ahead(task: Callable[..., Result], arguments: Iterable[tuple], depth: int = 1) -> Iterator[Result]:
+    """Yield `task(*a)` for each a in turn; up to `depth` results are made ahead, in order, by a thread of their own.
+
+    While one result is used, the next is made: so a task may write to one of depth + 1 buffers in turn.
+    """
+    waiting: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="fastquad-ahead")
+    try:
+        for a in arguments:
+            waiting.append(pool.submit(task, *a))
+            if len(waiting) > depth:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _checked(n: int, name: str) -> int:

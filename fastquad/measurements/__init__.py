@@ -2,7 +2,7 @@
 
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.computed import ComputedTensor
-from fastquad.measurements.door import as_measurements, pack
+from fastquad.measurements.door import as_measurements, open, pack
 from fastquad.measurements.gaussian import GaussianTensor
 from fastquad.measurements.packed import PackedTensor
 from fastquad.measurements.rank_one import RankOneTensor
@@ -16,5 +16,6 @@ __all__ = [
     "RankOneTensor",
     "RawTensor",
     "as_measurements",
+    "open",
     "pack",
 ]

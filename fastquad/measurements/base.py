@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastquad import parallel
+from fastquad._kernels import stored
 
 Float = NDArray[np.floating]
 
@@ -212,6 +213,11 @@ class Measurements(ABC):
             r[part] -= np.einsum("js,ijs->is", z, A @ z) + np.einsum("ijj,js->is", A, v)
             S += np.tensordot(r[part].T, A, axes=1)
         return r, symmetrised(S)
+
+    def _pack(self, block: int, out: Float) -> None:
+        """The measurements 8 block, …, 8 block + 7 in the packed layout, (entries, 8), rounded to the dtype of out."""
+        matrices = self.matrices(block * stored.lanes, min(self.m, (block + 1) * stored.lanes))
+        stored.pack(np.ascontiguousarray(matrices), out[None], 0, 1)
 
     # -- checks ---------------------------------------------------------------------------------------------
 

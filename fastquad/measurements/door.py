@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from fastquad import parallel
 from fastquad.measurements.base import Float, Measurements
 from fastquad.measurements.packed import PackedTensor, pack_in_memory
 from fastquad.measurements.raw import RawTensor
+from fastquad.measurements.sources import IteratedSource, MeasuredSource, Source
+from fastquad.measurements.store import Folder, FolderTensor
+from fastquad.measurements.writer import write
 
 
 def as_measurements(A: Any) -> Measurements:
@@ -20,10 +24,11 @@ def as_measurements(A: Any) -> Measurements:
 
     Parameters
     ----------
-    A : array of shape (m, n, n), path of a `.npy` file, or Measurements
+    A : array of shape (m, n, n), path of a `.npy` file or of a packed folder, or Measurements
         A C-contiguous float32 or float64 array, in memory or mapped from disk, is used as it is, never copied or
         written to. Other layouts and other real dtypes are copied: float16 to float32, integers and bool to float64,
-        which takes m n² times 4 or 8 bytes. A `.npy` file is mapped, never loaded whole.
+        which takes m n² times 4 or 8 bytes. A `.npy` file is mapped, never loaded whole; a folder that
+        `fastquad.pack` wrote is opened by `fastquad.open`.
 
     Returns
     -------
@@ -39,27 +44,35 @@ def as_measurements(A: Any) -> Measurements:
     if isinstance(A, Measurements):
         return A
     if isinstance(A, str | os.PathLike):
+        if Path(A).is_dir():
+            return open(A)
         A = _mapped(Path(A))
     return RawTensor(_checked(np.asanyarray(A)))
 
 
 def pack(
     A: Any, path: str | os.PathLike | None = None, *, dtype: DTypeLike | None = None, n_threads: int | None = None
-) -> PackedTensor:
+) -> Measurements:
     """Pack the symmetric parts of A: half the bytes, and the layout that is read fastest.
 
-    One pass over A; needs the memory of the result beside A.
+    One pass over A. Without a path the result is in memory. With one it is a folder on disk, written some 64 MB at a
+    time, so that neither A nor the result need fit in memory: under the name PATH.partial, and renamed when it is
+    whole. Where the process is killed or the disk is full, the same call goes on from there.
 
     Parameters
     ----------
-    A : array of shape (m, n, n), path of a `.npy` file, or Measurements
+    A : array of shape (m, n, n), path of a `.npy` file or packed folder, or Measurements; with a path also an iterator
+        An iterator gives the (n, n) matrices one after the other.
+    path : str or path, optional
+        Where to put the folder. It must not exist.
     dtype : float32 or float64, optional
         Default: the dtype of A. Entries are symmetrised in float64 and then rounded once.
     n_threads : int, optional
 
     Returns
     -------
-    PackedTensor
+    Measurements
+        A PackedTensor, or what `fastquad.open` gives for the folder.
 
     Examples
     --------
@@ -69,16 +82,58 @@ def pack(
     >>> packed.dtype, packed.m, packed.n
     (dtype('float32'), 16, 10)
     """
-    if path is not None:
-        raise NotImplementedError("`path`: packing to disk is not there yet; leave it out to pack in memory.")
-    measurements = as_measurements(A)
-    target = np.dtype(measurements.dtype if dtype is None else dtype)
+    source = _source(A) if path is not None else MeasuredSource(as_measurements(A))
+    target = np.dtype(source.dtype if dtype is None else dtype)
     if target not in (np.float32, np.float64):
         raise TypeError(f"`dtype` must be float32 or float64, got {target}.")
     n_threads = parallel.resolve(n_threads)
-    if isinstance(measurements, PackedTensor) and measurements.dtype == target:
-        return measurements
-    return pack_in_memory(measurements, target, n_threads)
+    if path is not None:
+        write(source, Path(path), target, n_threads)
+        return open(path, verify=False)
+    assert isinstance(source, MeasuredSource)
+    if isinstance(source.measurements, PackedTensor) and source.dtype == target:
+        return source.measurements
+    return pack_in_memory(source.measurements, target, n_threads)
+
+
+def open(path: str | os.PathLike, *, verify: bool = True, n_threads: int | None = None) -> Measurements:
+    """Open a packed folder that `fastquad.pack` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+    verify : bool
+        Whether to compare what is read with the checksums that were written with it.
+    n_threads : int, optional
+        For the checksums.
+
+    Returns
+    -------
+    Measurements
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=16, n=10, k=2, rng=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "A.fq")
+    ...     written = fq.pack(problem.A, path)
+    ...     A = fq.open(path)
+    >>> A.m, A.n
+    (16, 10)
+    """
+    folder = Folder.open(path)
+    if verify:
+        folder.verify(parallel.resolve(n_threads))
+    return FolderTensor(folder)
+
+
+def _source(A: Any) -> Source:
+    """What can be packed to disk, as a source."""
+    if isinstance(A, Iterator) and not isinstance(A, np.ndarray):
+        return IteratedSource(A)
+    return MeasuredSource(as_measurements(A))
 
 
 def _mapped(path: Path) -> np.ndarray:

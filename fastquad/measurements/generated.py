@@ -121,6 +121,14 @@ class GeneratedTensor(Measurements):
         parallel.run(task, self._strips(), n_threads)
         return S
 
+    def _pack(self, block: int, out: Float) -> None:
+        for first, last in self._strips():
+            j, k = self._pairs(first, last)
+            strip = np.empty((j.size, LANES))
+            self._fill(block, j, k, strip)
+            start = strips.offset(first, self.n)
+            out[start : start + j.size] = strip
+
     # -- the sweep --------------------------------------------------------------------------------------------
 
     def sweep_passes(self) -> int:

@@ -100,6 +100,9 @@ class PackedTensor(StoredTensor):
             )
         return C
 
+    def _pack(self, block: int, out: Float) -> None:
+        out[...] = self.blocks[block]
+
     # -- the sweep ------------------------------------------------------------------------------------------
 
     @property
@@ -147,16 +150,6 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> Float:
 def pack_in_memory(measurements: Measurements, dtype: np.dtype, n_threads: int) -> PackedTensor:
     """The packed tensor of any measurements: one pass over them, a few matrices at a time."""
     m, n = measurements.m, measurements.n
-    n_blocks = -(-m // LANES)
-    blocks = aligned_empty((n_blocks, stored.entries(n), LANES), dtype)
-    array = getattr(measurements, "array", None)  # a raw tensor's own: its kernel symmetrises by itself
-
-    def task(block: int) -> None:
-        if array is not None:
-            stored.pack(array, blocks, block, block + 1)
-        else:
-            matrices = measurements.matrices(block * LANES, min(m, (block + 1) * LANES))
-            stored.pack(np.ascontiguousarray(matrices), blocks[block : block + 1], 0, 1)
-
-    parallel.run(task, [(block,) for block in range(n_blocks)], n_threads)
+    blocks = aligned_empty((-(-m // LANES), stored.entries(n), LANES), dtype)
+    parallel.run(measurements._pack, list(enumerate(blocks)), n_threads)
     return PackedTensor(blocks, m, n)

@@ -93,6 +93,9 @@ class RawTensor(StoredTensor):
         out /= 2
         return out
 
+    def _pack(self, block: int, out: Float) -> None:
+        stored.pack(self.array[block * LANES : (block + 1) * LANES], out[None], 0, 1)
+
     def _compress(self, U: Float, n_threads: int) -> Float:
         C = np.empty((self.m, U.shape[1], U.shape[1]))
         if C.size:
