@@ -38,6 +38,7 @@ METHODS = {
     "PPower": fq.PPower(),
     "PPower, LM": fq.PPower(projection="lm"),
     "PGD": fq.PGD(),
+    "PGD, all restarts": fq.PGD(race=False),
     "PGD, LM": fq.PGD(projection="lm"),
     "LatentLM": fq.LatentLM(),
 }
@@ -151,7 +152,7 @@ def speed(prior, draw, m=200, repeats=3):
 
 
 class TorchPGD:
-    """The paper's PGD as a good user of PyTorch writes it: all images and restarts in one batch, A symmetric and float32.
+    """The paper's PGD as a good user of PyTorch writes it: all images and restarts in one batch, in float32.
 
     The symmetric part of A is taken beforehand, so that one product with it gives residual and gradient; parameters
     need no gradient; and the first projection needs only the products of w0.

@@ -4,11 +4,16 @@ With a signal `x = s g(z)` and t = s², the residual `r_i = t g^T Ã_i g − y_i
 
     ∂r/∂z = 2 t W J_g,      ∂r/∂t = W g,      W[i] = Ã_i g(z):
 
-one pass over A gives the residual and its Jacobian at a point. Codes are N(0, I), so with noise of variance σ² the
-most probable one minimises `‖r‖² + λ‖z‖²` with λ = σ²; what the decoder cannot express acts as noise as well. λ is
-learnt, as evidence maximisation does: `λ = ‖r‖²/(m − γ)`, where γ = tr(H (H + λ)^{-1}), H = 4t² (W J)^T W J, is the
-number of latent numbers that the data determine. For a signal in the range of the decoder ‖r‖² falls as λ²: λ goes to
-zero by itself, quadratically, and the answer is exact.
+one pass over A gives the residual and its Jacobian at a point. Codes are N(0, I), so with noise of variance σ² the most
+probable one minimises `‖r‖² + λ‖z‖²` with λ = σ². What the decoder cannot express acts as noise, too; σ² is learnt as
+evidence maximisation does,
+
+    σ² = ‖r‖²/(m − γ),      γ = tr(H (H + λ)^{-1}),      H = 4t² (W J)^T W J,
+
+γ being the number of latent numbers that the data determine. But codes that fit a real signal best are further out
+than N(0, I) allows, and where y is mostly explained, holding them back costs more than it saves. So the λ taken is
+σ² max(ρ⁴, 0.01) with ρ = σ²/mean(y²): all of σ² only where y is mostly noise. For a signal in the range of the decoder
+‖r‖² falls as λ²: λ goes to zero by itself, quadratically, and the answer is exact.
 
 Where to start is found without A. The decoder's signals nearly lie in the span of p = 100 principal directions U of
 1000 samples; one pass compresses A to `U^T Ã_i U`, (m, p, p), and there
@@ -30,13 +35,16 @@ import numpy as np
 
 from fastquad.measurements.base import Float
 from fastquad.priors.least_squares import Descents, Normal
+from fastquad.solution import Status
 from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import EXACT_RESIDUAL, Compress, Outcome, Products, Step, Steps, Together
-from fastquad.solvers.latent_search import NEGLIGIBLE, Unknowns, evidence, quadratic_residuals, search
+from fastquad.solvers.latent_search import NEGLIGIBLE, Level, Unknowns, learn, quadratic_residuals, search
 from fastquad.solvers.ppower import length
 
 # As small as a relative residual can be expected to get.
 _ROUNDING = 1e-15
+# Three steps that lower the objective by less than this share of ‖r‖² are the last.
+_FLAT = 0.02
 _ONLY = np.zeros(1, dtype=np.intp)
 
 
@@ -62,8 +70,9 @@ class LatentLM(Solver):
     misfit : float
         The share of the signal that the decoder is first assumed not to express: λ starts at `misfit ‖x‖⁴ + σ²`.
     max_steps : int
-        At most so many steps, each one pass, after the search. It has converged when a step promises to lower
-        `‖r‖² + λ‖z‖²` by less than 0.1 λ, or the last three lowered it by less than 2 λ.
+        After the search it takes at most so many steps that do not halve ‖r‖, each one pass. It has converged when a
+        step promises to lower `‖r‖² + λ‖z‖²` by less than 0.1 σ², or the last three lowered it by less than 2 σ² or
+        0.02 ‖r‖².
 
     Examples
     --------
@@ -83,7 +92,7 @@ class LatentLM(Solver):
     basis: int = 100
     starts: int = 20
     misfit: float = 0.1
-    max_steps: int = 30
+    max_steps: int = 10
 
     def __post_init__(self) -> None:
         for name in ("basis", "starts", "max_steps"):
@@ -118,18 +127,20 @@ class LatentLM(Solver):
 
     def _polish(self, problem: Problem, unknowns: Unknowns, theta: Float) -> Steps:
         scale = float(problem.y @ problem.y)
-        ridge, noise = np.array([unknowns.ridge]), np.array([unknowns.noise])
+        level = Level(np.array([unknowns.ridge]), np.array([unknowns.ridge]))
         x, at = yield from _evaluate(unknowns, theta)
-        descent = Descents(theta[None], at, unknowns.weights(ridge))
+        descent = Descents(theta[None], at, unknowns.weights(level.ridge))
         past: list[tuple[float, float]] = []
-        for _ in range(self.max_steps):
-            residual = float(np.sqrt(descent.at.square[0] / scale))
+        slow_steps, converged = 0, False
+        while slow_steps < self.max_steps:
+            square = float(descent.at.square[0])
+            residual = float(np.sqrt(square / scale))
             yield Step(x, residual)
-            ridge = evidence(descent.at, ridge, noise, problem.m, unknowns.prior.decoder.n_latent)
-            descent.set_ridge(unknowns.weights(ridge))
+            level = learn(descent.at, level, [unknowns], problem.m)
+            descent.set_ridge(unknowns.weights(level.ridge))
             trial = descent.propose(_ONLY)
-            past.append((float(descent.at.square[0]), float(descent.value[0] - descent.at.square[0]) / ridge[0]))
-            converged = descent.predicted[0] <= NEGLIGIBLE * ridge[0] or _slow(past, ridge[0])
+            past.append((square, float(np.sum(unknowns.split(descent.Z)[0] ** 2))))
+            converged = bool(descent.predicted[0] <= NEGLIGIBLE * level.noise[0]) or _level_off(past, level)
             if converged or residual < _ROUNDING:
                 break
             before = descent.value[0]
@@ -137,19 +148,25 @@ class LatentLM(Solver):
             descent.receive(_ONLY, trial, at)
             if descent.value[0] < before:
                 x = x_trial
-            if residual < EXACT_RESIDUAL and descent.at.square[0] > past[-1][0] / 16:
+            slow = descent.at.square[0] > square / 4
+            slow_steps += slow
+            if slow and residual < EXACT_RESIDUAL:
                 break  # only rounding is left
         residual = float(np.sqrt(descent.at.square[0] / scale))
-        estimate = None if residual < EXACT_RESIDUAL else float(np.sqrt(ridge[0]))
-        return Outcome(x, residual, converged=bool(converged), free=unknowns.size, noise=estimate)
+        outcome = Outcome(x, residual, converged=converged, free=unknowns.size)
+        if residual >= EXACT_RESIDUAL:
+            outcome.noise = float(np.sqrt(level.noise[0]))
+            if not converged:
+                outcome.status, outcome.note = Status.MAX_ITER, "Here: LatentLM(max_steps=...)."
+        return outcome
 
 
-def _slow(past: list[tuple[float, float]], ridge: float) -> bool:
-    """Whether `‖r‖² + λ‖z‖²` fell by less than 2λ in the last three steps; past are the pairs (‖r‖², ‖z‖²)."""
+def _level_off(past: list[tuple[float, float]], level: Level) -> bool:
+    """Whether `‖r‖² + λ‖z‖²` hardly fell in the last three steps; past are the pairs (‖r‖², ‖z‖²)."""
     if len(past) < 4:
         return False
-    fall = past[-4][0] - past[-1][0] + ridge * (past[-4][1] - past[-1][1])
-    return fall < 2 * ridge
+    fall = past[-4][0] - past[-1][0] + level.ridge[0] * (past[-4][1] - past[-1][1])
+    return fall < max(_FLAT * past[-1][0], 2 * level.noise[0])
 
 
 def _evaluate(unknowns: Unknowns, theta: Float) -> Generator[Any, Any, tuple[Float, Normal]]:

@@ -17,9 +17,11 @@ from fastquad.priors.least_squares import Descents, Indices, Normal, concatenate
 # Jacobians of so many codes at a time stay in the cache.
 _CHUNK = 32
 # Each stage goes on with this share of the starts, for so many steps.
-_STAGES = ((1.0, 3), (0.5, 3), (0.25, 4), (0.0, 4))
-# A step that promises to lower `‖r‖² + λ‖z‖²` by less than this many λ moves z within its posterior deviation.
+_STAGES = ((1.0, 3), (0.5, 3), (0.25, 4), (0.0, 6), (0.0, 6))
+# A step that promises to lower `‖r‖² + λ‖z‖²` by less than this many σ² moves z within its posterior deviation.
 NEGLIGIBLE = 0.1
+# λ is at least this share of σ².
+_LEAST_SHARE = 0.01
 
 
 class Unknowns(NamedTuple):
@@ -29,8 +31,13 @@ class Unknowns(NamedTuple):
     y: Float
     square: float  # t, or where to start
     free: bool  # whether t is unknown
-    ridge: float  # the first λ
-    noise: float  # the variance of the noise where it is known, else 0: λ is at least this
+    ridge: float  # the first λ, and σ²
+    noise: float  # the variance of the noise where it is known, else 0: σ² is at least this
+
+    @property
+    def power(self) -> float:
+        """The mean of y²."""
+        return float(np.mean(self.y**2))
 
     @property
     def size(self) -> int:
@@ -65,14 +72,23 @@ def quadratic_residuals(W: Float, g: Float, J: Float, t: Float, Y: Float, free: 
     return normal(t[:, None] * q - Y, jacobian)
 
 
-def evidence(at: Normal, ridge: Float, noise: Float, m: int, n_latent: int) -> Float:
-    """The next λ, (b,): `‖r‖²/(m − γ)`, γ the number of unknowns that the data determine; at least the known noise."""
-    size = at.gram.shape[1]
+class Level(NamedTuple):
+    """The variance σ² of the noise as it is known so far, and λ, each (b,)."""
+
+    noise: Float
+    ridge: Float
+
+
+def learn(at: Normal, level: Level, signals: list[Unknowns], m: int) -> Level:
+    """The next σ² and λ: see `fastquad.solvers.latent`."""
+    size, k = at.gram.shape[1], signals[0].prior.decoder.n_latent
     if m <= size:
-        return ridge
-    spectrum = np.maximum(np.linalg.eigvalsh(at.gram[:, :n_latent, :n_latent]), 0)
-    determined = (spectrum / (spectrum + ridge[:, None])).sum(axis=1) + size - n_latent
-    return np.maximum(at.square / (m - determined), noise)
+        return level
+    spectrum = np.maximum(np.linalg.eigvalsh(at.gram[:, :k, :k]), 0)
+    determined = (spectrum / (spectrum + level.ridge[:, None])).sum(axis=1) + size - k
+    noise = np.maximum(at.square / (m - determined), [signal.noise for signal in signals])
+    unexplained = np.minimum(noise / [signal.power for signal in signals], 1)
+    return Level(noise, noise * np.maximum(unexplained**4, _LEAST_SHARE))
 
 
 def search(B: Float, signals: list[Unknowns], n_starts: int) -> list[Float]:
@@ -83,23 +99,22 @@ def search(B: Float, signals: list[Unknowns], n_starts: int) -> list[Float]:
     r = len(theta) // b
     owner = np.repeat(np.arange(b), r)
     ridge = np.array([signal.ridge for signal in signals])
-    noise = np.array([signal.noise for signal in signals])
+    level = Level(ridge, ridge)
     descents = Descents(theta, space.evaluate(theta, owner), first.weights(ridge)[owner])
     alive = np.arange(b * r)
     for share, n_steps in _STAGES:
         alive = _fittest(descents.value, alive, b, max(1, int(share * r)))
         for _ in range(n_steps):
             trial = descents.propose(alive)
-            useful = descents.predicted[alive] > NEGLIGIBLE * ridge[owner[alive]]
+            useful = descents.predicted[alive] > NEGLIGIBLE * level.noise[owner[alive]]
             which, trial = alive[useful], trial[useful]
             if not which.size:
                 break
             descents.receive(which, trial, space.evaluate(trial, owner[which]))
         best = _fittest(descents.value, alive, b, 1)
-        at = Normal(*(part[best] for part in descents.at))
-        ridge = evidence(at, ridge, noise, space.m, first.prior.decoder.n_latent)
-        descents.set_ridge(first.weights(ridge)[owner])
-    return list(descents.Z[_fittest(descents.value, alive, b, 1)])
+        level = learn(Normal(*(part[best] for part in descents.at)), level, signals, space.m)
+        descents.set_ridge(first.weights(level.ridge)[owner])
+    return list(descents.Z[best])
 
 
 def _fittest(value: Float, alive: Indices, b: int, size: int) -> Indices:
