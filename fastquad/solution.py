@@ -25,6 +25,10 @@ class Status(Enum):
         "signals fit as well and this proves nothing. Use more measurements, or a method or prior that gives a "
         "sparser x (method='auto', a larger beta)."
     )
+    AMBIGUOUS = (
+        "The residual is zero, but A has a symmetry, by which another signal has the same measurements: x is one of "
+        "them. Use measurements without that symmetry, or more knowledge of the signal to choose."
+    )
     STAGNATED = (
         "Stagnated: the steps became negligible while the residual did not. Try another start (x0), more "
         "measurements, or method='auto'; with noisy data, pass the level as `noise`."

@@ -138,6 +138,14 @@ def test_trivial(easy):
     assert solution.n_passes == 0
 
 
+def test_ambiguous():
+    """The autocorrelation of x is that of x reversed, or shifted."""
+    problem = fq.problems.simulate(m=24, n=24, k=3, ensemble="toeplitz", rng=0)
+    solution = check(fq.solve(problem.A, problem.y), Status.AMBIGUOUS)
+    assert solution.residual < 1e-9
+    assert fq.distance(solution.x, problem.x) > 0.1
+
+
 def test_every_status_was_reached():
     assert reached == set(Status)
 

@@ -22,13 +22,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastquad.measurements.base import Float
-from fastquad.solvers import amp, gibbs, pursuit
+from fastquad.solvers import amp, gibbs, noise, pursuit
 from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import Diagonals, Note, Outcome, Steps
 from fastquad.solvers.ensemble import Entries, sample_entries
 from fastquad.solvers.lm import Fit, GrowingBlock, Rule, fit
 from fastquad.solvers.spectral import leading_eigenvector
-from fastquad.solvers.verdict import verdict
+from fastquad.solvers.verdict import exact_enough, verdict
 
 Stage = Generator[Any, Any, Outcome | None]
 
@@ -140,6 +140,8 @@ class _Desk:
         ensemble = yield from self._ensemble()
         x = np.sqrt(ensemble.phi2) * leading_eigenvector(ensemble.S0)
         found = yield from fit(self.problem, x, np.arange(n), _FROM_START, self.cache)
+        if self.problem.noise != 0 and not exact_enough(self.problem, found.residual):
+            found = yield from noise.sparsified(self.problem, found, self.cache)
         return self.judge(found, "lm")
 
     def message_passing(self, attempts: range) -> Stage:

@@ -2,13 +2,12 @@
 
 A support of s coordinates with residual sum of squares RSS is scored by
 
-    m ln(σ̂² m/|y|²) + s (ln m + 2 ln n),      σ̂² = RSS/(m − s),
+    m ln(σ̂²/var(y)) + s (ln m + 2 ln n),      σ̂² = RSS/(m − s),
 
-the BIC with the price of choosing each coordinate among n, relative to that of x = 0; the unbiased σ̂² in the place of
-RSS/m keeps large supports from looking good. (For k = 3 and n = 100 this price is within 2% of the one that gives the least
-error.) Adding the coordinate with the largest gain and dropping the one that costs
-least, while the score falls, leads to the support. Its least-squares fit has the norm of x without the bias that the
-noise puts into φ.
+the BIC with the price of choosing each coordinate among n, relative to that of a constant y; the unbiased σ̂² in the
+place of RSS/m keeps large supports from looking good. (For k = 3 and n = 100 the error at this price is within 2% of the
+least.) Adding the coordinate with the largest gain and dropping the one that costs least, while the score falls, leads to
+the support. Its least-squares fit has the norm of x without the bias that the noise puts into φ.
 
 A fit is taken for signal in noise where its score is below −0.35 m, with at most m/4 coordinates: y is then explained
 far beyond what a choice of coordinates could do by chance.
@@ -26,31 +25,27 @@ from numpy.typing import NDArray
 from fastquad.measurements.base import Float
 from fastquad.solvers import quartic
 from fastquad.solvers.base import Problem
-from fastquad.solvers.driver import EXACT_RESIDUAL, Diagonals, Outcome, Products
+from fastquad.solvers.driver import EXACT_RESIDUAL, Diagonals, Products
 from fastquad.solvers.lm import Fit, GrowingBlock, Rule, fit
 
 _REFIT = Rule(max_steps=30)
 _MAX_CHANGES = 40
 # Fits with more coordinates than this share of m are not told apart from overfitting.
 MAX_SHARE = 1 / 4
-# How far the score must fall below that of x = 0, for each measurement.
+# How far the score must fall below that of a constant, for each measurement.
 _CONVINCING = 0.35
 
 Proposal = Generator[Any, Any, tuple[NDArray[np.intp], Float] | None]
 
 
-def exact_enough(problem: Problem, residual: float) -> bool:
-    """Whether a residual is as small as A's precision lets it be expected."""
-    return residual < max(EXACT_RESIDUAL, 8 * float(np.finfo(problem.dtype).eps))
-
-
 def score(problem: Problem, residual: float, s: int) -> float:
-    """The BIC of a fit with s coordinates, relative to that of x = 0."""
-    m, n = problem.m, problem.n
+    """The BIC of a fit with s coordinates, relative to that of a constant y."""
+    m, n, y = problem.m, problem.n, problem.y
     if s >= m:
         return math.inf
+    spread = float(np.var(y)) / float(np.mean(y**2))
     variance = max(residual, EXACT_RESIDUAL) ** 2 * m / (m - s)
-    return m * math.log(variance) + s * (math.log(m) + 2 * math.log(n))
+    return m * math.log(variance / max(spread, 1e-300)) + s * (math.log(m) + 2 * math.log(n))
 
 
 def sigma(problem: Problem, residual: float, s: int) -> float:
@@ -60,20 +55,30 @@ def sigma(problem: Problem, residual: float, s: int) -> float:
 
 def convincing(problem: Problem, residual: float, s: int) -> bool:
     """Whether this is signal in noise: decided by the score, and by the noise level where it is given."""
-    if problem.noise == 0 or s > MAX_SHARE * problem.m or score(problem, residual, s) > -_CONVINCING * problem.m:
-        return False
-    if problem.noise is None:
-        return True
     m = problem.m
-    return residual * float(np.linalg.norm(problem.y)) <= problem.noise * math.sqrt(m + 3 * math.sqrt(2 * m))
+    if problem.noise == 0 or s > MAX_SHARE * m or score(problem, residual, s) > -_CONVINCING * m:
+        return False
+    limit = math.inf if problem.noise is None else problem.noise * math.sqrt(m + 3 * math.sqrt(2 * m))
+    return residual * float(np.linalg.norm(problem.y)) <= limit
 
 
-def outcome(problem: Problem, found: Fit, method: str | None = None) -> Outcome:
-    """The outcome of a convincing fit."""
-    s = found.support.size
-    level = sigma(problem, found.residual, s)
-    note = f"The fit on {s} coordinates leaves noise with a standard deviation of {level:.3g}."
-    return Outcome(found.x, found.residual, converged=True, free=s, noise=level, note=note, method=method)
+def sparsified(problem: Problem, found: Fit, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
+    """A fit on too many coordinates, reduced to those that stand out of their standard errors; the better one by score.
+
+    The errors of a fit have the variances `σ̂² ((4 W^T W)^{-1})_jj`.
+    """
+    inverse = np.diagonal(np.linalg.pinv(found.W.T @ found.W, hermitian=True))
+    errors = sigma(problem, found.residual, found.support.size) ** 2 * inverse / 4
+    price = math.log(problem.m) + 2 * math.log(problem.n)
+    support = found.support[found.x[found.support] ** 2 > price * errors]
+    if support.size in (0, found.support.size):
+        return found
+    x = np.zeros_like(found.x)
+    x[support] = found.x[support]
+    fewer = yield from fit(problem, x, support, _REFIT, cache)
+    fewer = yield from stepwise(problem, fewer, cache)
+    better = score(problem, fewer.residual, fewer.support.size) < score(problem, found.residual, found.support.size)
+    return fewer if better else found
 
 
 def stepwise(problem: Problem, found: Fit, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
