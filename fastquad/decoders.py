@@ -248,8 +248,8 @@ def mnist(dtype: DTypeLike = np.float64) -> Decoder:
     """The decoder of handwritten digits that comes with the package: 20 latent numbers to 28×28 pixels in (0, 1).
 
     It is the decoder half of a variational autoencoder, 20-500-500-784 with softplus and a sigmoid at the end, trained
-    on the MNIST training set with Adam (rate 0.001, batches of 100) by `examples/train_mnist_decoder.py`. The
-    weights are stored in float16; the file says with what test ELBO.
+    on the MNIST training set with Adam (rate 0.001, batches of 100, 25 epochs, seed 0) by
+    `examples/train_mnist_decoder.py`. The weights are stored in float16, and with them the test ELBO is −100.60.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ from fastquad.solvers.ppower import length
 # As small as a relative residual can be expected to get.
 _ROUNDING = 1e-15
 # Three steps that lower the objective by less than this share of ‖r‖² are the last.
-_FLAT = 0.02
+_FLAT = 0.03
 _ONLY = np.zeros(1, dtype=np.intp)
 
 
@@ -72,7 +72,7 @@ class LatentLM(Solver):
     max_steps : int
         After the search it takes at most so many steps that do not halve ‖r‖, each one pass. It has converged when a
         step promises to lower `‖r‖² + λ‖z‖²` by less than 0.1 σ², or the last three lowered it by less than 2 σ² or
-        0.02 ‖r‖².
+        0.03 ‖r‖².
 
     Examples
     --------
