@@ -37,6 +37,8 @@ _LM_RATIO = 1.3
 _FROM_START = Rule(max_steps=30, patience=8)
 # Quick pursuit: at most this share of A's pairs, and this share of the coordinates.
 _QUICK_SHARE = 0.1
+# Supports that lack a few small coordinates look like noise; so many further levels of pursuit must confirm it.
+_UNCHANGED_LEVELS = 2
 # A larger tensor is not annealed: a sweep over it takes too long.
 _ANNEALING_ENTRIES = 4e6
 
@@ -121,17 +123,26 @@ class _Desk:
         return (yield from self._search(levels))
 
     def pursue(self) -> Stage:
-        """Pursuit on all levels."""
-        return (yield from self._search(pursuit.levels(self.problem.m, self.problem.n)))
+        """Pursuit on all levels, the last of which has the last word on noise too."""
+        outcome = yield from self._search(pursuit.levels(self.problem.m, self.problem.n))
+        return outcome or self.judge(self.search.fit() if self.search else None, "pursuit")
 
     def _search(self, levels: Any) -> Stage:
+        """Pursuit on these levels; what looks like noise is taken for it once more levels have found nothing better."""
         if self.search is None:
             self.search = yield from pursuit.Search.begin(self.problem, self.entries)
+        before, unchanged = np.inf, 0
         for level in levels:
             yield from self.search.level(level)
-            outcome = self.judge(self.search.fit(), "pursuit")
-            if outcome is not None:
-                return outcome
+            found = self.search.fit()
+            if found is None:
+                continue
+            unchanged = unchanged + 1 if found.residual > 0.99 * before else 0
+            if exact_enough(self.problem, found.residual) or unchanged >= _UNCHANGED_LEVELS:
+                outcome = self.judge(found, "pursuit")
+                if outcome is not None:
+                    return outcome
+            before = found.residual
         return None
 
     def all_coordinates(self) -> Stage:

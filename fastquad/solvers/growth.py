@@ -87,7 +87,9 @@ class Growth:
 
 def ranked(runs: list[Run]) -> list[Run]:
     """The runs, first those whose RSS falls furthest below the median of all at some size."""
-    longest = max(run.curve.size for run in runs)
+    longest = max((run.curve.size for run in runs), default=0)
+    if longest == 0:
+        return []
     logs = np.full((len(runs), longest), np.nan)
     for i, run in enumerate(runs):
         logs[i, : run.curve.size] = np.log(np.maximum(run.curve, 1e-300))

@@ -107,6 +107,8 @@ class Descent:
 def _damped_least_squares(W: Float, r: Float, damping: float) -> Float:
     """The d that minimises `‖W d − r‖² + damping ‖d‖²`."""
     m, s = W.shape
+    if s == 0:  # a support that m = 1 measurement leaves room for
+        return np.zeros(0)
     tall = m >= s
     gram = W.T @ W if tall else W @ W.T
     size = gram.shape[0]

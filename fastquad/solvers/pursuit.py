@@ -112,7 +112,10 @@ class Search:
 
     def _phase(self, p: int, phase: Phase) -> Generator[Any, Any, None]:
         runs: list[Run] = []
-        for fresh in self.growth.rounds(min(p, _MAX_SEEDS), phase.skips, phase.limit):
+        for grown in self.growth.rounds(min(p, _MAX_SEEDS), phase.skips, phase.limit):
+            fresh = [run for run in grown if run.curve.size]  # a seed of the wrong sign may not grow at all
+            if not fresh:
+                continue
             runs += fresh
             solved = [run for run in fresh if run.curve[-1] < 1e-6 * self.extension.square]
             for run in sorted(solved, key=lambda run: run.curve[-1])[:3]:

@@ -1,0 +1,127 @@
+"""The default method and its parts: what they recover, what they refuse, and how much of A they read."""
+
+import numpy as np
+import pytest
+
+import fastquad as fq
+from fastquad import Status
+
+
+@pytest.mark.parametrize(("n", "k", "m"), [(100, 10, 125), (100, 50, 125), (100, 100, 150), (60, 60, 120)])
+def test_recovers_without_k_in_few_passes(n, k, m):
+    for seed in range(3):
+        problem = fq.problems.gaussian(m=m, n=n, k=k, rng=seed)
+        solution = fq.solve(problem.A, problem.y)
+        assert solution.status is Status.EXACT
+        assert fq.distance(solution.x, problem.x) < 1e-10
+        assert solution.n_passes <= 30
+
+
+@pytest.mark.parametrize(("n", "k", "m"), [(500, 5, 50), (500, 5, 100)])
+def test_very_sparse_signals_are_found_in_a_part_of_a_pass(n, k, m):
+    problem = fq.problems.gaussian(m=m, n=n, k=k, rng=0)
+    solution = fq.solve(fq.pack(problem.A), problem.y)
+    assert solution.status is Status.EXACT
+    assert solution.method == "pursuit"
+    assert fq.distance(solution.x, problem.x) < 1e-10
+    assert solution.n_passes < 0.5
+
+
+@pytest.mark.parametrize("method", ["pursuit", "amp", "lm", fq.SGN(k=5)])
+def test_each_part_on_its_own(method):
+    problem = fq.problems.gaussian(m=90, n=40, k=5, rng=1)
+    solution = fq.solve(problem.A, problem.y, method=method)
+    assert solution.status is Status.EXACT
+    assert fq.distance(solution.x, problem.x) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "sign"), [(1, 1, 1), (1, 1, -1), (5, 1, 1), (5, 1, -1), (1, 5, 1), (2, 3, 1), (1, 100, 1)]
+)
+@pytest.mark.parametrize("method", ["auto", "pursuit", "amp", "lm"])
+def test_the_smallest_problems_end_with_a_status(m, n, sign, method):
+    """Regression: supports of no coordinate (m = 1), and seeds of the wrong sign (n = 1)."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((m, n, n))
+    solution = fq.solve(A, sign * fq.measure(A, rng.standard_normal(n)), method=method, max_time=20)
+    assert np.isfinite(solution.x).all()
+    assert not solution.success or (solution.residual < 1e-9 and m > 1)
+
+
+def test_a_batch_shares_its_passes():
+    problem = fq.problems.gaussian(m=150, n=50, k=20, rng=0)
+    rng = np.random.default_rng(1)
+    X = np.stack([problem.x, *rng.standard_normal((3, 50))])
+    solution = fq.solve(problem.A, np.stack([fq.measure(problem.A, x) for x in X]))
+    assert solution.success.all()
+    for x_hat, x in zip(solution.x, X, strict=True):
+        assert fq.distance(x_hat, x) < 1e-10
+
+
+def test_same_seed_same_bits_whatever_the_threads():
+    problem = fq.problems.gaussian(m=60, n=60, k=12, rng=3)
+    answers = [fq.solve(problem.A, problem.y, rng=5, n_threads=n_threads).x for n_threads in (1, 1, 2)]
+    np.testing.assert_array_equal(answers[0], answers[1])
+    np.testing.assert_array_equal(answers[0], answers[2])
+
+
+@pytest.mark.parametrize("m", [100, 200, 400])
+def test_noise_is_estimated_and_the_support_kept_small(m):
+    """Regression: at m = 400 a fit of all coordinates was returned, with eight times the error."""
+    errors, oracle = [], []
+    for seed in range(4):
+        problem = fq.problems.gaussian(m=m, n=100, k=3, signal="signs", unit_norm=True, noise=0.1, rng=seed)
+        solution = fq.solve(problem.A, problem.y)
+        assert solution.status is Status.CONVERGED
+        assert solution.noise == pytest.approx(0.1, rel=0.3)
+        S = np.flatnonzero(problem.x)
+        known = fq.solve(problem.A, problem.y, prior=fq.Sparse(support=S), method="lm", x0=problem.x, noise=0.1)
+        assert set(S) <= set(solution.support)
+        assert solution.support.size <= 6
+        errors.append(fq.distance(solution.x, problem.x))
+        oracle.append(fq.distance(known.x, problem.x))
+    assert np.mean(errors) < 2 * np.mean(oracle)
+
+
+def test_no_noise_insists_on_exactness():
+    problem = fq.problems.gaussian(m=80, n=40, k=3, unit_norm=True, noise=0.1, rng=0)
+    assert not fq.solve(problem.A, problem.y, noise=0, max_time=5).success
+
+
+def test_single_precision_tensors_are_solved_to_their_accuracy():
+    problem = fq.problems.gaussian(m=120, n=60, k=10, rng=0)
+    solution = fq.solve(fq.pack(problem.A, dtype="float32"), problem.y)
+    assert solution.success
+    assert fq.distance(solution.x, problem.x) < 1e-6
+
+
+def test_a_hopeless_problem_ends_at_its_budget_with_the_best_found():
+    rng = np.random.default_rng(0)
+    A, y = rng.standard_normal((40, 60, 60)), rng.standard_normal(40)
+    for budget in ({"max_passes": 50}, {"max_time": 0.5}):
+        solution = fq.solve(A, y, **budget)
+        assert not solution.success
+        assert 0 < solution.residual < 1
+        assert solution.n_passes <= 51 or "max_time" in budget
+
+
+@pytest.mark.parametrize("ensemble", ["rademacher", "uniform", "bernoulli", "biased", "rank_one"])
+def test_other_ensembles_are_solved_or_refused(ensemble):
+    for seed in range(2):
+        problem = fq.problems.simulate(ensemble=ensemble, m=90, n=30, k=4, rng=seed)
+        solution = fq.solve(problem.A, problem.y, max_time=10)
+        assert not solution.success or fq.distance(solution.x, problem.x) < 1e-6
+
+
+@pytest.mark.statistical
+def test_no_wrong_answer_is_called_a_success():
+    rng = np.random.default_rng(7)
+    successes = 0
+    for seed in range(300):
+        n = int(rng.integers(2, 60))
+        m, k = int(rng.integers(2, 2 * n + 10)), int(rng.integers(1, n + 1))
+        problem = fq.problems.gaussian(m=m, n=n, k=k, rng=seed)
+        solution = fq.solve(problem.A, problem.y, max_time=1.0)
+        successes += solution.success
+        assert not solution.success or fq.distance(solution.x, problem.x) < 1e-3, (m, n, k, seed)
+    assert successes > 100
