@@ -112,7 +112,7 @@ def mnist_samples() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     Returns
     -------
     images : uint8 array of shape (50, 28, 28)
-        The first five of every digit, in the order of the test set.
+        Drawn at random from the test set.
     labels : uint8 array of shape (50,)
 
     Examples

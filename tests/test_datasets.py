@@ -152,5 +152,6 @@ def test_samples_that_come_with_the_package():
     images, labels = datasets.mnist_samples()
     assert images.shape == (50, 28, 28)
     assert images.dtype == np.uint8
-    assert np.bincount(labels).tolist() == [5] * 10
+    assert labels.shape == (50,)
+    assert set(labels) == set(range(10))
     assert (images.reshape(50, -1).max(axis=1) > 200).all()

@@ -22,8 +22,8 @@ from fastquad.priors.least_squares import Indices, Normal, minimize, normal
 
 # Of Adam: the decay of the two averages, and what keeps the quotient finite.
 _MEAN_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
-# Of a race, the share of the steps after which, and the share of the starts with which, it goes on.
-_RACE = 0.4
+# Of a race: after this share of the steps it goes on with that share of the starts, at least one.
+_RACE = ((0.2, 0.6), (0.4, 0.4), (0.6, 0.01))
 # The least part of v that a signal is taken to explain: where it explains none, the step would have no length.
 _LEAST_SHARE = 0.1
 
@@ -38,8 +38,8 @@ def adam(g: BaseDecoder, V: Float, starts: Float, *, n_steps: int = 100, rate: f
     starts : array of shape (b, r, k)
         r codes to start from, for each row.
     race : bool
-        Whether only the nearest two of five starts go on after two fifths of the steps: a third less work, and nine
-        times out of ten the same answer.
+        Whether the starts that are behind drop out: of five, three go on after a fifth of the steps, two after
+        another and one after the third. That is half the work, and the signal is as near to within a percent.
 
     Returns
     -------
@@ -49,6 +49,8 @@ def adam(g: BaseDecoder, V: Float, starts: Float, *, n_steps: int = 100, rate: f
     targets = np.repeat(V.astype(g.dtype), r, axis=0)
     Z = starts.reshape(b * r, k).astype(g.dtype)
     mean, square = np.zeros_like(Z), np.zeros_like(Z)
+    # After how many steps how many starts go on.
+    laps = {round(lap * n_steps): math.ceil(share * r) for lap, share in _RACE}
     for step in range(1, n_steps + 1):
         values, pullback = g.vjp(Z)
         gradient = pullback(values - targets)
@@ -56,8 +58,8 @@ def adam(g: BaseDecoder, V: Float, starts: Float, *, n_steps: int = 100, rate: f
         square += (1 - _SQUARE_DECAY) * (gradient * gradient - square)
         length = rate / (1 - _MEAN_DECAY**step)
         Z -= length * mean / (np.sqrt(square / (1 - _SQUARE_DECAY**step)) + _EPSILON)
-        if race and r > 1 and step == int(_RACE * n_steps):
-            going_on = _best(_distances(g, Z, targets), b, math.ceil(_RACE * r))
+        if race and len(Z) > b and step in laps:
+            going_on = _best(_distances(g, Z, targets), b, laps[step])
             Z, mean, square, targets = Z[going_on], mean[going_on], square[going_on], targets[going_on]
     return Z[_best(_distances(g, Z, targets), b, 1)].astype(np.float64)
 

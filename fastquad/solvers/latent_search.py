@@ -17,7 +17,7 @@ from fastquad.priors.least_squares import Descents, Indices, Normal, concatenate
 # Jacobians of so many codes at a time stay in the cache.
 _CHUNK = 32
 # Each stage goes on with this share of the starts, for so many steps.
-_STAGES = ((1.0, 3), (0.5, 3), (0.25, 4), (0.0, 6), (0.0, 6))
+_STAGES = ((1.0, 2), (0.5, 3), (0.25, 4), (0.0, 6), (0.0, 6))
 # A step that promises to lower `‖r‖² + λ‖z‖²` by less than this many σ² moves z within its posterior deviation.
 NEGLIGIBLE = 0.1
 # λ is at least this share of σ².

@@ -140,8 +140,8 @@ class PPower(Projecting):
     n_steps, rate : int, float
         Of Adam.
     race : bool
-        Whether Adam goes on with only the nearest two of five starts after 40 of 100 steps. False: all to the end, as
-        in the paper.
+        Whether the starts of Adam that are behind drop out on the way, which halves the work. False: all go to the
+        end, as in the paper.
 
     Examples
     --------
