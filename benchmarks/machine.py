@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import fastquad._kernels.bandwidth as bandwidth
 import numpy as np
 from numpy.typing import NDArray
 
-import fastquad._kernels.bandwidth as bandwidth
 from fastquad import parallel
 
 #: How many cache lines ahead the reading loops prefetch; 0 is the plain loop.
-AHEAD = (0, 16, 32, 64)
+AHEAD = (0, 16, 32, 128)
 
 #: Resolution of the time that the system books for processes, in seconds.
 TICK = 1 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.0

@@ -34,15 +34,17 @@ class Race:
         self.pairs: dict[str, list[tuple[float, float]]] = {}
         self.disturbed: list[bool] = []
 
-    def run(self, kernel: Callable, rivals: dict[str, Callable], *, rounds: int, warm: bool = False) -> None:
-        """`warm`: everything runs once untimed before it is timed, so that its data is in cache."""
+    def run(
+        self, kernel: Callable, rivals: dict[str, Callable], *, rounds: int, calls: int = 1, pause: float = 0.0
+    ) -> None:
+        """`calls` in a row make a turn, after one that brings the data into cache; before a turn there is a `pause`."""
         rounds = 2 if self.smoke else rounds
         self.pairs = {name: [] for name in rivals}
 
         def before() -> None:
             for name, rival in rivals.items():
-                self.pairs[name] += self._undisturbed_turns(kernel, rival, warm)
-            if warm:
+                self.pairs[name] += self._undisturbed_turns(kernel, rival, calls, pause)
+            if calls > 1:
                 kernel()
 
         for run in (kernel, *rivals.values()):
@@ -52,12 +54,14 @@ class Race:
         info["seconds"] = {name: self.seconds(name) for name in rivals}
         info["disturbed"] = sum(self.disturbed) / len(self.disturbed)
 
-    def _undisturbed_turns(self, kernel: Callable, rival: Callable, warm: bool) -> list[tuple[float, float]]:
+    def _undisturbed_turns(
+        self, kernel: Callable, rival: Callable, calls: int, pause: float
+    ) -> list[tuple[float, float]]:
         while True:
             start, others = perf_counter(), busy_elsewhere()
             turns: list[tuple[float, float]] = []
             while not turns or perf_counter() - start < self.turns_seconds:
-                turns.append((_time(kernel, warm), _time(rival, warm)))
+                turns.append((_time(kernel, calls, pause), _time(rival, calls, pause)))
             elapsed, others = perf_counter() - start, busy_elsewhere() - others
             disturbed = others > _DISTURBANCE * elapsed + 2 * TICK
             if not disturbed or self.patience <= 0:
@@ -98,9 +102,11 @@ class Race:
         rows.append({"what": what, "value": value, "at_least": at_least, "at_most": at_most, "note": note})
 
 
-def _time(run: Callable, warm: bool) -> float:
-    if warm:
+def _time(run: Callable, calls: int, pause: float) -> float:
+    sleep(pause)
+    if calls > 1:
         run()
     start = perf_counter()
-    run()
-    return perf_counter() - start
+    for _ in range(calls):
+        run()
+    return (perf_counter() - start) / calls

@@ -17,12 +17,15 @@ INLINE double total_of(const vec *acc, int count) {
     return total;
 }
 
-INLINE double stream(const double *p, ptrdiff_t count, ptrdiff_t ahead) {
+INLINE double stream(const double *p, ptrdiff_t count, ptrdiff_t ahead, int far) {
     vec acc[STEP / 4];
     for (int v = 0; v < STEP / 4; v++) acc[v] = vec_all(0);
     ptrdiff_t k = 0;
     for (; k + STEP <= count; k += STEP) {
-        for (int line = 0; ahead && line < STEP / 8; line++) PREFETCH((const char *)(p + k) + 64 * (ahead + line));
+        for (int line = 0; ahead && line < STEP / 8; line++) {
+            if (far) PREFETCH_FAR((const char *)(p + k) + 64 * (ahead + line));
+            else PREFETCH((const char *)(p + k) + 64 * (ahead + line));
+        }
         for (int v = 0; v < STEP / 4; v++) acc[v] = vec_add(acc[v], vec_load_f64(p + k + 4 * v));
     }
     double rest = 0;
@@ -30,9 +33,11 @@ INLINE double stream(const double *p, ptrdiff_t count, ptrdiff_t ahead) {
     return total_of(acc, STEP / 4) + rest;
 }
 
-/* Σ_k p[k], with what is `ahead` cache lines further on asked for meanwhile; 0: a plain loop. */
+/* Σ_k p[k], with what is `ahead` cache lines further on asked for meanwhile, into the second-level cache where that is
+   4 kB or more; 0: a plain loop. */
 CLONES static double read_doubles(const double *p, ptrdiff_t count, ptrdiff_t ahead) {
-    return ahead ? stream(p, count, ahead) : stream(p, count, 0);
+    if (ahead == 0) return stream(p, count, 0, 0);
+    return ahead < 64 ? stream(p, count, ahead, 0) : stream(p, count, ahead, 1);
 }
 
 /* 48 fused multiply-adds a round on 12 chains: enough to hide their latency, few enough for 16 registers. */
