@@ -282,6 +282,18 @@ def test_pure_noise_is_never_exact():
     assert not any(status is fq.Status.EXACT for status in solution.status)
 
 
+@pytest.mark.parametrize("method", ["latent", "pgd", "ppower"])
+def test_the_residual_is_that_of_x_even_where_nothing_fits(method):
+    # −y would need a negative ‖x‖².
+    prior, A, _, Y = small_problem(m=40, b=5)
+    solution = fq.solve(A, -Y, prior=prior, method=method)
+    for x, y, residual in zip(solution.x, -Y, solution.residual, strict=True):
+        assert np.linalg.norm(fq.measure(A, x) - y) == pytest.approx(residual * np.linalg.norm(y))
+    if method == "latent":  # fits the norm, so it ends near zero, and says that this is no answer
+        assert (solution.residual < 1.01).all()
+        assert not solution.success.any()
+
+
 def test_too_few_measurements_prove_nothing():
     prior, A, _, Y = small_problem(m=4, b=8)
     solution = fq.solve(A, Y, prior=prior)

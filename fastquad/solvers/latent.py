@@ -153,7 +153,8 @@ class LatentLM(Solver):
             if slow and residual < EXACT_RESIDUAL:
                 break  # only rounding is left
         residual = float(np.sqrt(descent.at.square[0] / scale))
-        outcome = Outcome(x, residual, converged=converged, free=unknowns.size)
+        # A signal that explains y no better than zero does is no answer, whether or not there is a better one.
+        outcome = Outcome(x, residual, converged=converged and residual < 1, free=unknowns.size)
         if residual >= EXACT_RESIDUAL:
             outcome.noise = float(np.sqrt(level.noise[0]))
             if not converged:
@@ -176,5 +177,4 @@ def _evaluate(unknowns: Unknowns, theta: Float) -> Generator[Any, Any, tuple[Flo
     g = g.astype(np.float64)
     W = yield Products(g[0])
     at = quadratic_residuals(W[None], g, J, t, unknowns.y[None], unknowns.free)
-    # A norm below zero is none; its residual is that of zero or worse, and the step is not taken.
     return np.sqrt(max(float(t[0]), 0.0)) * g[0], at

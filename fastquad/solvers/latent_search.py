@@ -69,7 +69,10 @@ def quadratic_residuals(W: Float, g: Float, J: Float, t: Float, Y: Float, free: 
     jacobian *= 2 * t[:, None, None]
     if free:
         jacobian = np.concatenate([jacobian, q[:, :, None]], axis=2)
-    return normal(t[:, None] * q - Y, jacobian)
+    at = normal(t[:, None] * q - Y, jacobian)
+    # t is ‖x‖²: a step to where it is negative is never taken.
+    at.square[t <= 0] = np.inf
+    return at
 
 
 class Level(NamedTuple):
