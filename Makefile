@@ -24,7 +24,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/report.py
 
 bench-smoke: $(VENV)/.installed-test
-	$(BIN)/python -m pytest benchmarks --benchmark-only --benchmark-min-rounds=1 --benchmark-max-time=0.01 -q
+	$(BIN)/python -m pytest benchmarks --benchmark-only --smoke --patience 0 -q
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

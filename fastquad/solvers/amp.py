@@ -105,7 +105,7 @@ def run(
     prior = np.array([tuning.rho, phi2 / (n * tuning.rho)])
     state = np.zeros((7, n))
     state[0] = state[1] = start
-    state[2] = max(phi2 - start @ start, 0.1 * phi2) / n
+    state[2] = max(phi2 - float(start @ start), 0.1 * phi2) / n
     z, v = state[0], state[2]
     trail = Trail(z, v, state[3])
     still = 0

@@ -26,8 +26,8 @@ class Entries(NamedTuple):
     """The entries of A, as far as a sample tells.
 
     `gain` is 1/σ² with σ² twice the variance of an off-diagonal entry of Ã (σ = 1 for A of independent standard normal
-    entries); `centred` says that they have no common mean, `independent` that no dependence shows. `symmetries` may hold
-    "reversed" and "shifted": A is the same with its coordinates in reverse order, or moved by one.
+    entries); `centred` says that they have no common mean, `independent` that no dependence shows. `symmetries` may
+    hold "reversed" and "shifted": A is the same with its coordinates in reverse order, or moved by one.
     """
 
     gain: float = 1.0

@@ -5,9 +5,9 @@ A support of s coordinates with residual sum of squares RSS is scored by
     m ln(σ̂²/var(y)) + s (ln m + 2 ln n),      σ̂² = RSS/(m − s),
 
 the BIC with the price of choosing each coordinate among n, relative to that of a constant y; the unbiased σ̂² in the
-place of RSS/m keeps large supports from looking good. (For k = 3 and n = 100 the error at this price is within 2% of the
-least.) Adding the coordinate with the largest gain and dropping the one that costs least, while the score falls, leads to
-the support. Its least-squares fit has the norm of x without the bias that the noise puts into φ.
+place of RSS/m keeps large supports from looking good. (For k = 3 and n = 100 the error at this price is within 2% of
+the least.) Adding the coordinate with the largest gain and dropping the one that costs least, while the score falls,
+leads to the support. Its least-squares fit has the norm of x without the bias that the noise puts into φ.
 
 A fit is taken for signal in noise where its score is below −0.35 m, with at most m/4 coordinates: y is then explained
 far beyond what a choice of coordinates could do by chance.

@@ -1,8 +1,8 @@
 """Pursuit: seeded greedy growth with Levenberg–Marquardt, on blocks screened by the diagonal.
 
-For very sparse x most of A is of no use. `I_l = Σ_i y_i A_i[l, l]/m` has the mean x_l² (times the variance of A's entries),
-so the likely coordinates come first in the order of I. Only one good pair (seed, partner) is needed: every further
-coordinate is easier, and a wrong one costs nothing while |S| < m. So
+For very sparse x most of A is of no use. `I_l = Σ_i y_i A_i[l, l]/m` has the mean x_l² (times the variance of A's
+entries), so the likely coordinates come first in the order of I. Only one good pair (seed, partner) is needed: every
+further coordinate is easier, and a wrong one costs nothing while |S| < m. So
 
     level:  take the block of the first p coordinates (only pairs that are new are read)
         grow a support from each of them, and again with the first or second choice passed over (limited-discrepancy
@@ -92,7 +92,7 @@ class Search:
         y = problem.y if entries.centred else problem.y - problem.y.mean()
         size = float(np.sqrt(np.mean(diagonals**2)))
         # A power of two: dividing by it rounds nothing.
-        scale = 2.0 ** np.round(np.log2(size)) if size > 0 else 1.0
+        scale = float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
         order = np.argsort(-(y @ diagonals), kind="stable")
         store = PairStore(problem.m, order, scale, centre=not entries.centred)
         return cls(problem, store, Growth(store, y), Extension(store, problem.y, diagonals))

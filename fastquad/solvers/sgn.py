@@ -1,7 +1,7 @@
 """Sparse Gauss–Newton (Wen, Hu, Huang 2025, arXiv 2507.07557), for a k-sparse signal with k known.
 
-The start is the spectral vector of the block of the k coordinates with the largest `I_l = Σ_i y_i A_i[l, l]/m`. Then each
-step chooses a support by a hard-thresholded gradient step, and solves for the values on it with the measurements
+The start is the spectral vector of the block of the k coordinates with the largest `I_l = Σ_i y_i A_i[l, l]/m`. Then
+each step chooses a support by a hard-thresholded gradient step, and solves for the values on it with the measurements
 linearised at x:
 
     S = the k largest of |x − μ/φ² ∇f(x)|,    ∇f = W^T r/m,
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastquad import checks
 from fastquad.measurements.base import Float
@@ -102,6 +103,6 @@ class SGN(Solver):
         return k
 
 
-def _largest(scores: Float, k: int) -> Float:
+def _largest(scores: Float, k: int) -> NDArray[np.intp]:
     """The indices of the k largest scores, in increasing order."""
     return np.sort(np.argpartition(-scores, k - 1)[:k])

@@ -1,8 +1,8 @@
 """When a fit ends the solve: the certificate, and its limits.
 
-For A in general position a signal with fewer nonzeros than there are measurements fits them exactly only if it is x, up to
-sign: a residual at the level of rounding proves it. That fails where A has a symmetry: if `P^T A_i P = A_i` for a reversal or
-a shift P of the coordinates, then P x fits as well. Such a symmetry shows in a sample of A's entries.
+For A in general position a signal with fewer nonzeros than there are measurements fits them exactly only if it is x,
+up to sign: a residual at the level of rounding proves it. That fails where A has a symmetry: if `P^T A_i P = A_i` for
+a reversal or a shift P of the coordinates, then P x fits as well. Such a symmetry shows in a sample of A's entries.
 """
 
 from __future__ import annotations
