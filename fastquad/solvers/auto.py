@@ -41,6 +41,7 @@ _QUICK_SHARE = 0.1
 _UNCHANGED_LEVELS = 2
 # A larger tensor is not annealed: a sweep over it takes too long.
 _ANNEALING_ENTRIES = 4e6
+_ANNEALINGS, _ANNEALING_SWEEPS = 10, 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,9 @@ class _Desk:
             yield self.from_start(self.problem.x0)
         if m < n / 2:
             yield self.pursue()
-            yield self.message_passing(range(18))
+            yield self.message_passing(range(6))
+            yield self.annealing()
+            yield self.message_passing(range(6, 18))
             return
         yield self.quick_pursuit()
         if m >= _LM_RATIO * n:
@@ -89,7 +92,7 @@ class _Desk:
         yield self.message_passing(range(6))
         yield self.pursue()
         if m <= n:
-            yield self.annealing(4)
+            yield self.annealing()
         yield self.message_passing(range(6, 18))
 
     # -- stages -------------------------------------------------------------------------------------------------
@@ -151,7 +154,8 @@ class _Desk:
         ensemble = yield from self._ensemble()
         x = np.sqrt(ensemble.phi2) * leading_eigenvector(ensemble.S0)
         found = yield from fit(self.problem, x, np.arange(n), _FROM_START, self.cache)
-        if self.problem.noise != 0 and not exact_enough(self.problem, found.residual):
+        # Below m = 2 n the descent may have ended elsewhere, and what it ended at is no sign of noise.
+        if self.problem.noise != 0 and self.problem.m >= 2 * n and not exact_enough(self.problem, found.residual):
             found = yield from noise.sparsified(self.problem, found, self.cache)
         return self.judge(found, "lm")
 
@@ -166,7 +170,7 @@ class _Desk:
                     return outcome
         return None
 
-    def annealing(self, count: int) -> Stage:
+    def annealing(self) -> Stage:
         """Gibbs sampling at a falling temperature, where all of A can be held in memory."""
         problem = self.problem
         if problem.m * problem.n**2 > _ANNEALING_ENTRIES:
@@ -174,8 +178,8 @@ class _Desk:
         if self.search is None:
             self.search = yield from pursuit.Search.begin(problem, self.entries)
         yield from self.search.store.read_block(problem.n)
-        for _ in range(count):
-            x = yield from gibbs.anneal(problem, self.search.store, 1500)
+        for _ in range(_ANNEALINGS):
+            x = yield from gibbs.anneal(problem, self.search.store, _ANNEALING_SWEEPS)
             size = int(np.count_nonzero(x)) + 2
             found = yield from amp.fit_largest(problem, x, np.abs(x), size, self.cache)
             outcome = self.judge(found, "gibbs")

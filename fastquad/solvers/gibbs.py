@@ -6,7 +6,7 @@ sweep draws each z_j from its conditional (kernels/gibbs.h: an exact quartic, wi
 
     p(z) ∝ exp(−‖A(zz^T) − y‖²/(2σ²)) Π_j [(1−ρ) δ_0 + ρ N(0, φ²/(nρ))](z_j),     ρ = share of nonzeros,
 
-while σ² falls from 0.6 to 0.02 times mean y², where a sample turns to x if it does, and quickly from there. What is
+while σ² falls from 0.6 to 0.03 times mean y², where a sample turns to x if it does, and quickly from there. What is
 left is handed over to Levenberg–Marquardt.
 
 A sweep moves up to n coordinates, each of which updates all products with its row of A: two passes. It works on the
@@ -34,7 +34,7 @@ _ROUND = 50
 def temperatures(sweeps: int) -> Float:
     """σ² / mean y² at each sweep: slowly through the range where samples turn to x, then quickly down."""
     slow = int(0.85 * sweeps)
-    return np.concatenate([np.geomspace(0.6, 0.02, slow), np.geomspace(0.02, 0.001, sweeps - slow)])
+    return np.concatenate([np.geomspace(0.6, 0.03, slow), np.geomspace(0.03, 0.001, sweeps - slow)])
 
 
 def anneal(problem: Problem, store: PairStore, sweeps: int) -> Generator[Any, Any, Float]:
