@@ -1,6 +1,6 @@
 """The generative prior, measured: PPower, PGD and latent Levenberg–Marquardt, and PGD in PyTorch in the same run.
 
-    python benchmarks/generative.py [--quick] [--draws 3] [--threads 1]
+    python benchmarks/generative.py [--quick] [--only speed] [--draws 3] [--threads 1]
 
 Prints markdown tables. One draw is a Gaussian A and ten test images of MNIST, x = image/‖image‖: from the whole test
 set where FASTQUAD_DATA names the folder of its files, else from the bundled ones. Cosine similarity is averaged over
@@ -20,6 +20,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="one draw, fewer settings")
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1, help="threads of fastquad, BLAS and PyTorch alike")
+    parser.add_argument("--only", choices=("speed", "range", "accuracy"), help="this part alone")
     options = parser.parse_args()
     if options.quick:
         options.draws = 1
@@ -217,13 +218,14 @@ def main():
         for seed in range(1, OPTIONS.draws):
             yield Draw(seed, largest)
 
-    speed(prior, first)
-    in_range(prior)
-    if OPTIONS.quick:
-        accuracy(prior, draws, [(40, 0.0), (200, 0.0), (200, 2.0)])
-    else:
+    if OPTIONS.only in (None, "speed"):
+        speed(prior, first)
+    if OPTIONS.only in (None, "range"):
+        in_range(prior)
+    if OPTIONS.only in (None, "accuracy"):
         noise_free = [(m, 0.0) for m in (10, 40, 80, 120, 200, 400)]
-        accuracy(prior, draws, noise_free + [(200, sigma) for sigma in (0.1, 0.2, 0.5, 1.0, 2.0)])
+        noisy = [(200, sigma) for sigma in (0.1, 0.2, 0.5, 1.0, 2.0)]
+        accuracy(prior, draws, [(40, 0.0), (200, 0.0), (200, 2.0)] if OPTIONS.quick else noise_free + noisy)
 
 
 if __name__ == "__main__":
