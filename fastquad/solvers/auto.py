@@ -15,7 +15,7 @@ fits exactly, a fit that is far better than chance is taken for signal in noise 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -37,8 +37,6 @@ _LM_RATIO = 1.3
 _FROM_START = Rule(max_steps=30, patience=8)
 # Quick pursuit: at most this share of A's pairs, and this share of the coordinates.
 _QUICK_SHARE = 0.1
-# Supports that lack a few small coordinates look like noise; so many further levels of pursuit must confirm it.
-_UNCHANGED_LEVELS = 2
 # A larger tensor is not annealed: a sweep over it takes too long.
 _ANNEALING_ENTRIES = 4e6
 _ANNEALINGS, _ANNEALING_SWEEPS = 10, 1000
@@ -126,27 +124,14 @@ class _Desk:
         return (yield from self._search(levels))
 
     def pursue(self) -> Stage:
-        """Pursuit on all levels, the last of which has the last word on noise too."""
-        outcome = yield from self._search(pursuit.levels(self.problem.m, self.problem.n))
-        return outcome or self.judge(self.search.fit() if self.search else None, "pursuit")
+        """Pursuit on all levels."""
+        return (yield from self._search(pursuit.levels(self.problem.m, self.problem.n)))
 
-    def _search(self, levels: Any) -> Stage:
-        """Pursuit on these levels; what looks like noise is taken for it once more levels have found nothing better."""
+    def _search(self, levels: Iterable[pursuit.Level]) -> Stage:
         if self.search is None:
             self.search = yield from pursuit.Search.begin(self.problem, self.entries)
-        before, unchanged = np.inf, 0
-        for level in levels:
-            yield from self.search.level(level)
-            found = self.search.fit()
-            if found is None:
-                continue
-            unchanged = unchanged + 1 if found.residual > 0.99 * before else 0
-            if exact_enough(self.problem, found.residual) or unchanged >= _UNCHANGED_LEVELS:
-                outcome = self.judge(found, "pursuit")
-                if outcome is not None:
-                    return outcome
-            before = found.residual
-        return None
+        outcome, best = yield from pursuit.run(self.problem, self.entries, self.search, levels, self.cache)
+        return self.judge(best, "pursuit") if outcome is None and best is not None else outcome
 
     def all_coordinates(self) -> Stage:
         """Levenberg–Marquardt on all coordinates from the spectral vector."""
@@ -194,10 +179,8 @@ class _Desk:
 
     # -- verdicts -----------------------------------------------------------------------------------------------
 
-    def judge(self, found: Fit | None, method: str) -> Outcome | None:
+    def judge(self, found: Fit, method: str) -> Outcome | None:
         """The outcome where a fit ends the solve; otherwise it is remembered if it is the best."""
-        if found is None:
-            return None
         outcome = verdict(self.problem, self.entries, found, method)
         if outcome is None and (self.best is None or found.residual < self.best.residual):
             self.best, self.best_method = found, method

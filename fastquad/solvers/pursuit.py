@@ -13,13 +13,13 @@ further coordinate is easier, and a wrong one costs nothing while |S| < m. So
 
 until the residual vanishes. What is read: the diagonals, p²/2 pairs, and a few rows; typically 0.003 to 0.2 of A.
 
-With noise nothing vanishes: the support with the least `BIC = m ln(RSS/|y|²) + 2|S| ln n` is kept, and BIC < −m/2 ends
-the search.
+With noise nothing vanishes: the support with the best score (see `fastquad.solvers.noise`) is then improved by single
+changes after each level, and ends the search where that makes it convincing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,12 +31,19 @@ from fastquad.solvers.driver import EXACT_RESIDUAL, Diagonals, Outcome, Step, St
 from fastquad.solvers.ensemble import Entries, sample_entries
 from fastquad.solvers.extension import Extension, Support
 from fastquad.solvers.growth import Growth, Run, ranked
-from fastquad.solvers.lm import Fit
+from fastquad.solvers.lm import Fit, GrowingBlock, Rule, fit
+from fastquad.solvers.noise import score, stepwise
 from fastquad.solvers.pairs import PairStore
+from fastquad.solvers.verdict import verdict
 
 _MAX_BLOCK_ENTRIES = 2.5e8
 _MAX_CANDIDATES = 25
 _MAX_SEEDS = 400
+_POLISH = Rule(max_steps=50)
+# A support with a score below this, for each measurement, may be signal in noise: worth a closer look.
+_PROMISING = 0.1
+# So many further levels must confirm what looks like noise.
+_UNCHANGED_LEVELS = 2
 
 
 class Phase(NamedTuple):
@@ -53,36 +60,37 @@ class Level(NamedTuple):
     phases: list[Phase]
 
 
-def levels(m: int, n: int) -> Iterator[Level]:
+def levels(m: int, n: int, max_skips: int = 4) -> Iterator[Level]:
     """The levels, from the few likeliest coordinates to as many as memory allows."""
     cap = int(min(n, np.sqrt(_MAX_BLOCK_ENTRIES / m)))
     p = int(min(max(40, np.sqrt(2 * n)), cap))
     while True:
         short = int(np.clip(max(12, m / 6), 4, max(4, min(25, p - 1, m / 2))))
         long = int(min(0.6 * m, 60, p - 1))
-        phases = [Phase(_discrepancies(0, 1), short)]
+        phases = [Phase(_skips(0, min(1, max_skips)), short)]
         if p == cap:
-            phases += [Phase([(0, 0)], long)] + [Phase(_discrepancies(d, d), short) for d in (2, 3, 4)]
+            phases += [Phase([(0, 0)], long)] + [Phase(_skips(d, d), short) for d in range(2, max_skips + 1)]
         yield Level(p, phases)
         if p == cap:
             return
         p = min(cap, int(1.6 * p) + 1)
 
 
-def _discrepancies(low: int, high: int) -> list[tuple[int, int]]:
+def _skips(low: int, high: int) -> list[tuple[int, int]]:
     """All (b1, b2) with low <= b1 + b2 <= high."""
     return [(total - b2, b2) for total in range(low, high + 1) for b2 in range(total + 1)]
 
 
 @dataclass
 class Search:
-    """The state of one pursuit: what has been read, and the best support."""
+    """The state of one pursuit: what has been read, and the best supports."""
 
     problem: Problem
     store: PairStore
     growth: Growth
     extension: Extension
     best: Support | None = None
+    likely: Support | None = None
     tried: set[frozenset[int]] = field(default_factory=set)
 
     @classmethod
@@ -111,6 +119,7 @@ class Search:
                 return
 
     def _phase(self, p: int, phase: Phase) -> Generator[Any, Any, None]:
+        """Grow from every seed; then prune and extend the best."""
         runs: list[Run] = []
         for grown in self.growth.rounds(min(p, _MAX_SEEDS), phase.skips, phase.limit):
             fresh = [run for run in grown if run.curve.size]  # a seed of the wrong sign may not grow at all
@@ -143,42 +152,105 @@ class Search:
             support = yield from self.extension.polish(support)
         if self.best is None or support.rss < self.best.rss:
             self.best = support
-        yield Step(*self.answer())
+        if self.likely is None or self._score(support) < self._score(self.likely):
+            self.likely = support
+        yield Step(*self._answer(self.best))
 
-    def fit(self) -> Fit | None:
-        """The best support, as the other stages use it."""
-        if self.best is None:
-            return None
-        x, residual = self.answer()
-        return Fit(x, residual, np.sort(self.store.order[self.best.places]), np.empty((0, 0)), np.empty(0))
+    def _score(self, support: Support) -> float:
+        return score(self.problem, float(np.sqrt(support.rss / self.extension.square)), support.places.size)
 
     def _step(self, run: Run) -> Step:
         """The best answer so far, or this run where there is none."""
-        if self.best is not None:
-            return Step(*self.answer())
-        x = np.zeros(self.problem.n)
-        x[self.store.order[run.places]] = run.z
-        return Step(x, float(np.sqrt(run.curve[-1] / self.extension.square)))
+        support = Support(run.places, run.z, float(run.curve[-1])) if self.best is None else self.best
+        return Step(*self._answer(support))
 
-    def answer(self) -> tuple[Float, float]:
+    def _answer(self, support: Support) -> tuple[Float, float]:
         """x and its relative residual."""
-        assert self.best is not None
         x = np.zeros(self.problem.n)
-        x[self.store.order[self.best.places]] = self.best.z
-        return x, float(np.sqrt(self.best.rss / self.extension.square))
+        x[self.store.order[support.places]] = support.z
+        return x, float(np.sqrt(support.rss / self.extension.square))
+
+    def fits(self, cache: GrowingBlock) -> Generator[Any, Any, list[Fit]]:
+        """The best support, fitted to A in double precision; and the likeliest in noise, improved by single changes."""
+        found: list[Fit] = []
+        if self.best is None or self.likely is None:
+            return found
+        x, _ = self._answer(self.best)
+        found.append((yield from fit(self.problem, x, np.flatnonzero(x), _POLISH, cache)))
+        promising = self._score(self.likely) < -_PROMISING * self.problem.m
+        if promising and not self.exact and self.problem.noise != 0:
+            x, _ = self._answer(self.likely)
+            rough = yield from fit(self.problem, x, np.flatnonzero(x), _POLISH, cache)
+            found.append((yield from stepwise(self.problem, rough, cache)))
+        return found
 
 
-@dataclass(frozen=True)
+def run(
+    problem: Problem, entries: Entries, search: Search, levels: Iterable[Level], cache: GrowingBlock
+) -> Generator[Any, Any, tuple[Outcome | None, Fit | None]]:
+    """Pursuit on these levels: the outcome that ends the solve, or the best fit.
+
+    A support that lacks a few small coordinates looks like noise. So where no noise level was given, what looks like it
+    is taken for it only when two further levels, or the end, have brought nothing better.
+    """
+    best: Fit | None = None
+    noisy: Outcome | None = None
+    unchanged = 0
+    for level in levels:
+        yield from search.level(level)
+        before = np.inf if noisy is None else noisy.residual
+        for found in (yield from search.fits(cache)):
+            outcome = verdict(problem, entries, found, "pursuit")
+            if outcome is None:
+                best = found if best is None or found.residual < best.residual else best
+            elif outcome.noise is None or problem.noise is not None:
+                return outcome, best
+            else:
+                noisy = outcome
+        unchanged = unchanged + 1 if noisy is not None and noisy.residual > 0.99 * before else 0
+        if unchanged >= _UNCHANGED_LEVELS:
+            break
+    return noisy, best
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pursuit(Solver):
-    """Seeded greedy growth, for very sparse signals: reads a small part of A."""
+    """Seeded greedy growth with Levenberg–Marquardt, for very sparse signals: reads a small part of A.
+
+    Right for k below about m/8, also for m far below n; k need not be known. It ends with the first answer that fits
+    to a relative residual of 1e-9, or, where the data are noisy, that is far better than chance; and gives up when
+    growth from all coordinates, with up to `max_skips` better choices passed over, has led nowhere.
+
+    Parameters
+    ----------
+    max_skips : int
+        How many better choices the first two additions of a run may pass over, from 0 to 4. More take longer, and
+        find more.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=40, n=120, k=3, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y, method=fq.Pursuit())
+    >>> solution.status.name, bool(solution.n_passes < 0.5)
+    ('EXACT', True)
+    """
 
     name: ClassVar[str] = "pursuit"
 
+    max_skips: int = 4
+
+    def __post_init__(self) -> None:
+        if self.max_skips not in range(5):
+            raise ValueError(f"`max_skips` must be an integer from 0 to 4, got {self.max_skips!r}.")
+
     def steps(self, problem: Problem) -> Steps:
-        search = yield from Search.begin(problem, (yield from sample_entries(problem)))
-        for level in levels(problem.m, problem.n):
-            yield from search.level(level)
-            if search.exact:
-                break
-        x, residual = search.answer()
-        return Outcome(x, residual)
+        entries = yield from sample_entries(problem)
+        search = yield from Search.begin(problem, entries)
+        plan = levels(problem.m, problem.n, self.max_skips)
+        outcome, best = yield from run(problem, entries, search, plan, GrowingBlock(problem.m))
+        if outcome is not None:
+            return outcome
+        if best is None:  # no seed grew
+            return Outcome(np.zeros(problem.n), 1.0)
+        return Outcome(best.x, best.residual)
