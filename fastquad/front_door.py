@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ def solve(
     max_time: float | None = None,
     callback: Callable[[State], object] | None = None,
     x_true: ArrayLike | None = None,
+    memory: int | str | None = None,
     n_threads: int | None = None,
     rng: Seed = None,
     verbose: int = 0,
@@ -45,7 +47,7 @@ def solve(
 
     Parameters
     ----------
-    A : array of shape (m, n, n), path of a .npy file, or Measurements
+    A : array of shape (m, n, n), path of a .npy file or of a packed folder, or Measurements
         Whatever `fastquad.as_measurements` takes.
     y : array of shape (m,) or (b, m)
         The measurements of one signal, or of b signals that share A and every pass over it.
@@ -73,6 +75,9 @@ def solve(
         also `state.signal`); the solve of this signal stops where it returns True.
     x_true : array of shape (n,) or (b, n), optional
         The signal, to follow the distance to it in `Solution.history["distance"]`. No method looks at it.
+    memory : int or str, optional
+        A budget, in bytes or such as "4 GB", for A from a packed folder: see `fastquad.open`. What was read from the
+        disk is told in `Solution.message`.
     n_threads : int, optional
         Default: see `fastquad.set_num_threads`. The answer does not depend on it.
     rng : int or numpy.random.Generator, optional
@@ -106,7 +111,7 @@ def solve(
     """
     for option in unknown:
         raise TypeError(_unknown_option(option))
-    measurements = as_measurements(A)
+    measurements = as_measurements(A, memory=memory)
     m, n = measurements.m, measurements.n
     Y, batch = checks.data(y, m)
     b = len(Y)
@@ -136,7 +141,12 @@ def solve(
             rounding=8 * float(np.finfo(measurements.dtype).eps), noise=(noise or 0.0) / float(np.linalg.norm(Y[i])),
             signal=i if batch else None,
         )  # fmt: skip
+    read = measurements.bytes_read
     solutions |= dict(zip(runs, drive(measurements, list(runs.values()), n_threads), strict=True))
+    read = measurements.bytes_read - read
+    if read:
+        said = f"{read / 1e9:.3g} GB were read from disk."
+        solutions = {i: replace(each, message=f"{each.message} {said}") for i, each in solutions.items()}
     return stacked([solutions[i] for i in range(b)]) if batch else solutions[0]
 
 

@@ -97,13 +97,15 @@ def run(task: Callable[..., object], arguments: list[tuple], n_threads: int, nby
                 future.result()
 
 
-def ahead(task: Callable[..., Result], arguments: Iterable[tuple], depth: int = 1) -> Iterator[Result]:
-    """Yield `task(*a)` for each a in turn; up to `depth` results are made ahead, in order, by a thread of their own.
+def ahead(
+    task: Callable[..., Result], arguments: Iterable[tuple], depth: int = 1, n_threads: int = 1
+) -> Iterator[Result]:
+    """Yield `task(*a)` for each a in turn; up to `depth` results are made ahead, by threads of their own.
 
-    While one result is used, the next is made: so a task may write to one of depth + 1 buffers in turn.
+    While one result is used, the next are made: so a task may write to one of depth + 1 buffers in turn.
     """
     waiting: deque[Future[Result]] = deque()
-    pool = ThreadPoolExecutor(1, thread_name_prefix="fastquad-ahead")
+    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="fastquad-ahead")
     try:
         for a in arguments:
             waiting.append(pool.submit(task, *a))

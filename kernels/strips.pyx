@@ -11,6 +11,7 @@ cdef extern from "strips.h" nogil:
     Py_ssize_t group_offset(Py_ssize_t g, Py_ssize_t n)
     void strip_pairs(Py_ssize_t n, Py_ssize_t first, Py_ssize_t last, int32_t* j, int32_t* k)
     void strip_products(const double* P, Py_ssize_t n, Py_ssize_t first, Py_ssize_t last, const double* x, double* W)
+    void packed_weighted_f32(const float* P, Py_ssize_t count, const double* w, double* S)
     void packed_weighted_f64(const double* P, Py_ssize_t count, const double* w, double* S)
 
 
@@ -35,12 +36,17 @@ def products(const double[:, ::1] P, Py_ssize_t first, Py_ssize_t last, const do
             strip_products(&P[0, 0], n, first, last, &x[s, 0], &W[s, 0, 0])
 
 
-def weighted(const double[:, ::1] P, const double[:, ::1] w, Py_ssize_t block, double[:, ::1] S):
-    """S[s, e] += Σ_l w[s, 8 block + l] P[e, l]"""
-    cdef Py_ssize_t s
+def weighted(const real[:, :, ::1] P, const double[:, ::1] w, double[:, ::1] S, Py_ssize_t start, Py_ssize_t stop):
+    """S[s, e] += Σ_l w[s, 8 block + l] P[block, e, l] over all blocks, for the entries start <= e < stop, multiples of
+    4"""
+    cdef Py_ssize_t s, block, count = (stop - start) // GROUP
     with nogil:
-        for s in range(w.shape[0]):
-            packed_weighted_f64(&P[0, 0], P.shape[0] // GROUP, &w[s, block * LANES], &S[s, 0])
+        for block in range(P.shape[0]):
+            for s in range(w.shape[0]):
+                if real is float:
+                    packed_weighted_f32(&P[block, start, 0], count, &w[s, block * LANES], &S[s, start])
+                else:
+                    packed_weighted_f64(&P[block, start, 0], count, &w[s, block * LANES], &S[s, start])
 
 
 def transposed(const double[:, ::1] entries, real[:, :] out):

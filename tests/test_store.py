@@ -28,8 +28,9 @@ def A():
 
 @pytest.fixture
 def small_sections(monkeypatch):
-    """Sections of one block, so that a small tensor has several."""
+    """Sections of one block, so that a small tensor has several; each is packed by itself."""
     monkeypatch.setattr(writer, "SECTION_BYTES", 1)
+    monkeypatch.setattr(writer, "_UNIT_BYTES", 1)
 
 
 def holds(tensor, A):
@@ -214,7 +215,7 @@ def test_killed_while_packing(tmp_path, small_sections):
     code = f"""
 import time, numpy as np, fastquad as fq
 from fastquad.measurements import writer
-writer.SECTION_BYTES = 1
+writer.SECTION_BYTES = writer._UNIT_BYTES = 1
 class Slow(fq.GaussianTensor):
     def _pack(self, block, out):
         time.sleep(0.02)
@@ -244,7 +245,7 @@ def test_disk_full(tmp_path, small_sections):
     code = f"""
 import resource, fastquad as fq
 from fastquad.measurements import writer
-writer.SECTION_BYTES = 1
+writer.SECTION_BYTES = writer._UNIT_BYTES = 1
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 fq.pack(fq.GaussianTensor(100, 20, seed=3), {str(path)!r})
 """

@@ -7,6 +7,7 @@ from fastquad.measurements.gaussian import GaussianTensor
 from fastquad.measurements.packed import PackedTensor
 from fastquad.measurements.rank_one import RankOneTensor
 from fastquad.measurements.raw import RawTensor
+from fastquad.measurements.streamed import StreamedTensor
 
 __all__ = [
     "ComputedTensor",
@@ -15,6 +16,7 @@ __all__ = [
     "PackedTensor",
     "RankOneTensor",
     "RawTensor",
+    "StreamedTensor",
     "as_measurements",
     "open",
     "pack",

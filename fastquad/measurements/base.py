@@ -32,6 +32,8 @@ class Measurements(ABC):
     m: int
     n: int
     dtype: np.dtype
+    #: Bytes that were read from a disk so far.
+    bytes_read: int = 0
 
     @abstractmethod
     def matrices(self, start: int, stop: int) -> Float:
@@ -138,6 +140,13 @@ class Measurements(ABC):
         r, S = self._sweep(z.reshape(n, -1), v.reshape(n, -1), c.reshape(m, -1), parallel.resolve(n_threads))
         return (r[:, 0], S[0]) if z.ndim == 1 else (r, S)
 
+    def expect(self, rows: ArrayLike, *, n_threads: int | None = None) -> None:
+        """Say that these rows of every `Ã_i` are going to be asked for, in parts.
+
+        A tensor on disk reads them now, at once, and keeps them; for others there is nothing to do.
+        """
+        self._expect(self._indices(rows, "rows"), parallel.resolve(n_threads))
+
     # -- what a read costs ----------------------------------------------------------------------------------
 
     def reads_rows(self, nnz: int) -> bool:
@@ -213,6 +222,9 @@ class Measurements(ABC):
             r[part] -= np.einsum("js,ijs->is", z, A @ z) + np.einsum("ijj,js->is", A, v)
             S += np.tensordot(r[part].T, A, axes=1)
         return r, symmetrised(S)
+
+    def _expect(self, rows: NDArray[np.intp], n_threads: int) -> None:
+        return None
 
     def _pack(self, block: int, out: Float) -> None:
         """The measurements 8 block, …, 8 block + 7 in the packed layout, (entries, 8), rounded to the dtype of out."""

@@ -16,10 +16,12 @@ from fastquad.measurements.packed import PackedTensor, pack_in_memory
 from fastquad.measurements.raw import RawTensor
 from fastquad.measurements.sources import IteratedSource, MeasuredSource, Source
 from fastquad.measurements.store import Folder, FolderTensor
+from fastquad.measurements.streamed import StreamedTensor
 from fastquad.measurements.writer import write
+from fastquad.memory import budget
 
 
-def as_measurements(A: Any) -> Measurements:
+def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
     """A as measurements.
 
     Parameters
@@ -29,6 +31,8 @@ def as_measurements(A: Any) -> Measurements:
         written to. Other layouts and other real dtypes are copied: float16 to float32, integers and bool to float64,
         which takes m n² times 4 or 8 bytes. A `.npy` file is mapped, never loaded whole; a folder that
         `fastquad.pack` wrote is opened by `fastquad.open`.
+    memory : int or str, optional
+        A budget for a packed folder, or for a tensor that was opened from one: see `fastquad.open`.
 
     Returns
     -------
@@ -41,11 +45,15 @@ def as_measurements(A: Any) -> Measurements:
     >>> measurements.products([1.0, 0.5]).shape
     (3, 2)
     """
+    if memory is not None:
+        budget(memory)  # an error where it is none, also where it is of no use
+    if isinstance(A, FolderTensor | StreamedTensor) and memory is not None:
+        return open(A.folder.path, memory=memory, verify=False)
     if isinstance(A, Measurements):
         return A
     if isinstance(A, str | os.PathLike):
         if Path(A).is_dir():
-            return open(A)
+            return open(A, memory=memory)
         A = _mapped(Path(A))
     return RawTensor(_checked(np.asanyarray(A)))
 
@@ -55,7 +63,7 @@ def pack(
 ) -> Measurements:
     """Pack the symmetric parts of A: half the bytes, and the layout that is read fastest.
 
-    One pass over A. Without a path the result is in memory. With one it is a folder on disk, written some 64 MB at a
+    One pass over A. Without a path the result is in memory. With one it is a folder on disk, written a few MB at a
     time, so that neither A nor the result need fit in memory: under the name PATH.partial, and renamed when it is
     whole. Where the process is killed or the disk is full, the same call goes on from there.
 
@@ -96,20 +104,27 @@ def pack(
     return pack_in_memory(source.measurements, target, n_threads)
 
 
-def open(path: str | os.PathLike, *, verify: bool = True, n_threads: int | None = None) -> Measurements:
+def open(
+    path: str | os.PathLike, *, memory: Any = None, verify: bool = True, n_threads: int | None = None
+) -> Measurements:
     """Open a packed folder that `fastquad.pack` wrote.
 
     Parameters
     ----------
     path : str or path
+    memory : int or str, optional
+        A budget, in bytes or such as "4 GB"; default: half of what this process can have. A folder that is no larger is
+        mapped, and the system keeps it in memory once it has been read; a larger one is read anew for every pass.
     verify : bool
-        Whether to compare what is read with the checksums that were written with it.
+        Whether to compare what is read with the checksums that were written with it: at once where the folder is
+        mapped, else during the first pass. (A read of a few rows is not compared.)
     n_threads : int, optional
         For the checksums.
 
     Returns
     -------
     Measurements
+        A PackedTensor, or a StreamedTensor where the folder is larger than the budget.
 
     Examples
     --------
@@ -124,6 +139,9 @@ def open(path: str | os.PathLike, *, verify: bool = True, n_threads: int | None 
     (16, 10)
     """
     folder = Folder.open(path)
+    room = budget(memory)
+    if folder.nbytes > room:
+        return StreamedTensor(folder, room, verify=verify)
     if verify:
         folder.verify(parallel.resolve(n_threads))
     return FolderTensor(folder)

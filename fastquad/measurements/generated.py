@@ -108,11 +108,12 @@ class GeneratedTensor(Measurements):
         # Each task owns a strip of S and goes through all blocks, so there is nothing to reduce.
         def task(first: int, last: int) -> None:
             j, k = self._pairs(first, last)
-            P = aligned_empty((j.size, LANES), np.dtype(np.float64))
+            P = aligned_empty((1, j.size, LANES), np.dtype(np.float64))
             sums = np.zeros((len(weights), j.size))
             for block in range(self._n_blocks):
-                self._fill(block, j, k, P)
-                strips.weighted(P, weights, block, sums)
+                self._fill(block, j, k, P[0])
+                part = weights[:, block * LANES : (block + 1) * LANES].copy()
+                strips.weighted(P, part, sums, 0, j.size)
             inside = j >= 0
             j, k, sums = j[inside], k[inside], sums[:, inside]
             S[:, j, k] = sums

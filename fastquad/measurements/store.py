@@ -2,7 +2,7 @@
 
     blocks.npy       (ceil(m/8), entries, 8), the packed layout (see kernels/packed.h); its data begin at byte 4096
     diagonals.npy    (m, n), so that a sparse start reads almost nothing
-    tensor.json      shape, dtype, layout, and a CRC-32 of every section (some 64 MB) of the blocks
+    tensor.json      shape, dtype, layout, and a CRC-32 of every section (some 8 MB) of the blocks
 
 A folder is written beside, under the name PATH.partial, and renamed when it is whole (see `writer.py`). So what bears
 its name is complete, unless something else cut or altered it: the sizes are checked whenever it is opened, the
@@ -30,8 +30,8 @@ FORMAT, VERSION = "fastquad packed tensor", 1
 BLOCKS, DIAGONALS, DESCRIPTION = "blocks.npy", "diagonals.npy", "tensor.json"
 #: Where the entries begin in blocks.npy: a whole page, so that they can be read past the page cache.
 DATA_START = 4096
-#: A section, the unit of a checksum and of a read, has about so many bytes.
-SECTION_BYTES = 64 << 20
+#: A section, the unit of a checksum, has at most so many bytes, but at least a block.
+SECTION_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,11 @@ class Folder:
     def block_bytes(self) -> int:
         """Bytes of one block of 8 measurements."""
         return self.shape[1] * LANES * self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all blocks."""
+        return self.shape[0] * self.block_bytes
 
     def sections(self) -> list[tuple[int, int]]:
         """(start, stop) of the blocks of each section."""

@@ -18,6 +18,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,6 +43,10 @@ from fastquad.measurements.store import (
 )
 
 _PROGRESS = "progress.jsonl"
+#: What is packed at once.
+_UNIT_BYTES = 256 << 20
+#: The system may hold back so much of what was written.
+_SYNC_BYTES = 256 << 20
 # Not on every platform.
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
@@ -78,25 +83,28 @@ class _Packing:
         self.entries = stored.entries(source.n)
         self.block_bytes = self.entries * LANES * dtype.itemsize
         self.section = max(1, SECTION_BYTES // self.block_bytes)
+        # Sections that are packed together, so that all threads have something to do.
+        self.unit = self.section * max(1, _UNIT_BYTES // (self.section * self.block_bytes))
+        self.unsynced = 0
         self.checksums: list[int] = []
         self.diagonals: list[Float] = []
-        shape = (self.section, self.entries, LANES)
+        shape = (self.unit, self.entries, LANES)
         self.buffers = [aligned_empty(shape, dtype) for _ in range(2)]
 
     def run(self, progress: BinaryIO) -> None:
         """Write what is missing, and the description."""
-        with (self.partial / BLOCKS).open("r+b" if (self.partial / BLOCKS).exists() else "w+b") as blocks:
+        mode = "r+b" if (self.partial / BLOCKS).exists() else "w+b"
+        with FileIO(self.partial / BLOCKS, mode) as blocks:
             written = self._resume(progress, blocks)
             self._check_room(blocks)
             m = written
-            for data, count in self._sections(len(self.checksums), written):
-                self._append(progress, blocks, data, count)
+            for data, count in self._packed_units(len(self.checksums) * self.section, written):
+                for start, stop in parallel.chunks(len(data), self.section):
+                    self._append(progress, blocks, data[start:stop], min(count, stop * LANES) - start * LANES)
                 m += count
             if self.source.m not in (None, m):
                 raise ValueError(f"`A` must have {self.source.m} matrices, got {m}.")
-            blocks.seek(0)
-            blocks.write(header((-(-m // LANES), self.entries, LANES), self.dtype))
-            blocks.flush()
+            _write_at(blocks, 0, header((-(-m // LANES), self.entries, LANES), self.dtype))
             os.fsync(blocks.fileno())
         diagonals = np.concatenate(self.diagonals)
         _write_synced(self.partial / DIAGONALS, header(diagonals.shape, self.dtype) + diagonals.tobytes())
@@ -107,32 +115,33 @@ class _Packing:
 
     # -- sections -----------------------------------------------------------------------------------------------
 
-    def _sections(self, first: int, done: int) -> Iterator[tuple[Float, int]]:
-        """(blocks, how many measurements they hold) from a section on; the next is packed while one is written."""
+    def _packed_units(self, first: int, done: int) -> Iterator[tuple[Float, int]]:
+        """(blocks, how many measurements they hold) from a block on; while some are written, the next are packed."""
         if self.source.m is not None and done >= self.source.m:
             return
-        for data, count in parallel.ahead(self._packed, ((index,) for index in itertools.count(first))):
+        for data, count in parallel.ahead(self._pack_unit, ((first, index) for index in itertools.count())):
             if count:
                 yield data, count
-            if count < self.section * LANES:
+            if count < self.unit * LANES:
                 return
 
-    def _packed(self, index: int) -> tuple[Float, int]:
-        """A section of the source, packed; it is overwritten two sections later."""
+    def _pack_unit(self, first: int, index: int) -> tuple[Float, int]:
+        """A unit of the source, packed; it is overwritten two units later."""
         buffer = self.buffers[index % 2]
-        count = self.source.pack(index * self.section, buffer, self.n_threads)
+        count = self.source.pack(first + index * self.unit, buffer, self.n_threads)
         return buffer[: -(-count // LANES)], count
 
-    def _append(self, progress: BinaryIO, blocks: BinaryIO, data: Float, count: int) -> None:
-        """Write a section, and say so once the disk has it."""
+    def _append(self, progress: BinaryIO, blocks: FileIO, data: Float, count: int) -> None:
+        """Write a section, and say so. Should the power fail, its checksum tells whether the disk had it."""
         position = DATA_START + len(self.checksums) * self.section * self.block_bytes
-        blocks.seek(position)
-        blocks.write(data.data)
-        blocks.flush()
-        _sync_data(blocks.fileno())
-        if hasattr(os, "posix_fadvise"):
-            # It will not be read soon: leave the memory to others.
-            os.posix_fadvise(blocks.fileno(), position, data.nbytes, os.POSIX_FADV_DONTNEED)
+        _write_at(blocks, position, data.data.cast("B"))
+        self.unsynced += data.nbytes
+        if self.unsynced > _SYNC_BYTES:
+            _sync_data(blocks.fileno())
+            if hasattr(os, "posix_fadvise"):
+                # It will not be read soon: leave the memory to others.
+                os.posix_fadvise(blocks.fileno(), 0, position + data.nbytes, os.POSIX_FADV_DONTNEED)
+            self.unsynced = 0
         self._note(data, count)
         progress.write(f"{json.dumps([self.checksums[-1], count])}\n".encode())
         progress.flush()
@@ -146,7 +155,7 @@ class _Packing:
 
     # -- going on -------------------------------------------------------------------------------------------------
 
-    def _resume(self, progress: BinaryIO, blocks: BinaryIO) -> int:
+    def _resume(self, progress: BinaryIO, blocks: FileIO) -> int:
         """Take over the sections that an earlier call wrote; how many measurements they hold."""
         what: dict[str, Any] = {
             "format": FORMAT, "version": VERSION, "m": self.source.m, "n": self.source.n, "dtype": self.dtype.name,
@@ -172,15 +181,21 @@ class _Packing:
         progress.truncate(end)
         return total
 
-    def _read(self, blocks: Any, index: int, count: int) -> Float | None:
+    def _read(self, blocks: FileIO, index: int, count: int) -> Float | None:
         """A section that was written, or None where it is not whole."""
         data = self.buffers[0][: -(-count // LANES)]
         blocks.seek(DATA_START + index * self.section * self.block_bytes)
-        return data if blocks.readinto(data.data.cast("B")) == data.nbytes else None
+        view, position = data.data.cast("B"), 0
+        while position < len(view):
+            got = blocks.readinto(view[position:])
+            if not got:
+                return None
+            position += got
+        return data
 
     def _check_same(self, index: int, data: Float, count: int) -> None:
         """Raise where A is not what this section was packed from."""
-        again = self.buffers[1]
+        again = self.buffers[1][: self.section]
         if self.source.sequential:
             # It has to be read anyway.
             same = self.source.pack(index * self.section, again, self.n_threads) == count
@@ -191,7 +206,7 @@ class _Packing:
         if not same:
             raise ValueError(f"`path`: {str(self.partial)!r} was begun with another A: remove it.")
 
-    def _check_room(self, blocks: BinaryIO) -> None:
+    def _check_room(self, blocks: FileIO) -> None:
         """Raise before the work where the disk has no room for what is missing."""
         if self.source.m is None:
             return
@@ -211,6 +226,14 @@ def _lock(progress: BinaryIO, partial: Path) -> None:
         fcntl.flock(progress, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise BlockingIOError(f"`path`: another process is packing into {str(partial)!r}.") from None
+
+
+def _write_at(stream: FileIO, position: int, content: bytes | memoryview) -> None:
+    """Write all of it: the system may take less at once."""
+    view = memoryview(content)
+    stream.seek(position)
+    while view:
+        view = view[stream.write(view) :]
 
 
 def _write_synced(path: Path, content: bytes) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fastquad._kernels import growth as kernel
 from fastquad.measurements.base import Float
 from fastquad.solvers.driver import Block
+from fastquad.solvers.requests import Expect
 
 # How many entries of A are asked for at once.
 _READ_ENTRIES = 4 << 20
@@ -88,6 +89,8 @@ class PairStore:
         """Take the whole rows of these places."""
         n = len(self.order)
         new = np.array(sorted(self.missing(places)), dtype=np.intp)
+        if new.size > 1:
+            yield Expect(self.order[new])
         for group, first in ((new[new < self.p], self.p), (new[new >= self.p], 0)):
             for part in _parts(group, self.m * n):
                 columns = np.array([b for b in range(first, n) if b not in self.rows], dtype=np.intp)

@@ -209,7 +209,22 @@ class Reread(NamedTuple):
         return np.empty(0)
 
 
-Request = Products | SidedProducts | WeightedSum | Diagonals | Rows | Block | Compress | Sweep | Together | Reread
+class Expect(NamedTuple):
+    """Rows that are going to be asked for in parts: where A is on disk they are read now, at once. Not answered."""
+
+    rows: Any
+
+    def cost(self, A: Measurements) -> float:
+        return 0.0
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        A.expect(self.rows, n_threads=n_threads)
+        return np.empty(0)
+
+
+Request = (
+    Products | SidedProducts | WeightedSum | Diagonals | Rows | Block | Compress | Sweep | Together | Reread | Expect
+)
 
 #: Requests of these kinds from several signals are answered with one pass.
 SHARED = (Products, WeightedSum, Compress, Sweep, Together)

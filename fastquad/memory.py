@@ -1,0 +1,60 @@
+"""How much memory a solve may use."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def budget(memory: Any) -> int:
+    """A budget in bytes: as given ("4 GB", 4e9), or by default half of what this process can have."""
+    if memory is None:
+        return available() // 2
+    expected = "`memory` must be a number of bytes, or a string such as '4 GB'"
+    if isinstance(memory, str):
+        match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]i?)?b?\s*", memory.lower())
+        try:
+            size = float(match[1]) * _UNITS[match[2] or ""] if match else 0.0
+        except ValueError:
+            size = 0.0
+    elif isinstance(memory, (int, float)) and not isinstance(memory, bool):
+        size = float(memory)
+    else:
+        raise TypeError(f"{expected}, got {memory!r}.")
+    if not 1 <= size < 2**63:
+        raise ValueError(f"{expected}, got {memory!r}.")
+    return int(size)
+
+
+def available() -> int:
+    """Bytes that this process can still have, within the limits of its container or job."""
+    free = _free_on_the_machine()
+    limit, used = (_number(Path("/sys/fs/cgroup") / name) for name in ("memory.max", "memory.current"))
+    if limit is not None and used is not None:
+        free = min(free, max(0, limit - used))
+    return max(free, 64 << 20)
+
+
+def _free_on_the_machine() -> int:
+    try:
+        said = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+    except OSError:
+        said = None
+    if said:
+        return int(said[1]) << 10
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError, OSError):  # not on this platform
+        return 4 << 30
+
+
+def _number(path: Path) -> int | None:
+    """The number in a file, or None where there is none."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
