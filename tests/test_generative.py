@@ -141,6 +141,15 @@ def test_signals_in_range_are_exact_whatever_their_norm(norm, scale):
         assert fq.distance(x_hat, x) < 1e-10
 
 
+@pytest.mark.parametrize("scale", [1e-3, 50.0])
+@pytest.mark.parametrize("norm", [None, 1.0])
+def test_the_scale_of_A_does_not_matter(scale, norm):
+    prior, A, X, Y = small_problem(m=20, b=6)
+    solution = fq.solve(scale * A, scale * Y, prior=prior, norm=norm)
+    for x_hat, x in zip(solution.x, X, strict=True):
+        assert fq.distance(x_hat, x) < 1e-10
+
+
 def test_decoder_taken_as_it_is():
     prior, A, X, Y = small_problem(m=20, b=4, normalize=False)
     assert not np.allclose(np.linalg.norm(X, axis=1), 1)

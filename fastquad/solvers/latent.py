@@ -38,8 +38,7 @@ from fastquad.priors.least_squares import Descents, Normal
 from fastquad.solution import Status
 from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import EXACT_RESIDUAL, Compress, Outcome, Products, Step, Steps, Together
-from fastquad.solvers.latent_search import NEGLIGIBLE, Level, Unknowns, learn, quadratic_residuals, search
-from fastquad.solvers.ppower import length
+from fastquad.solvers.latent_search import NEGLIGIBLE, Level, Start, Unknowns, learn, quadratic_residuals, search
 
 # As small as a relative residual can be expected to get.
 _ROUNDING = 1e-15
@@ -100,34 +99,30 @@ class LatentLM(Solver):
                 raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}.")
 
     def steps(self, problem: Problem) -> Steps:
-        unknowns = self._unknowns(problem)
-        prior = unknowns.prior
+        prior: Any = problem.prior
+        square = 1.0 if not prior.normalize else None if problem.norm is None else problem.norm**2
+        unknowns = Unknowns(prior, problem.y, square, (problem.noise or 0.0) ** 2)
         if problem.x0 is None:
             B = yield Compress(prior.basis(self.basis))
-            theta = yield Together(self._search, _Search(unknowns, B))
+            start = yield Together(self._search, _Search(unknowns, B))
         else:
-            z = prior.project(problem.x0 / np.sqrt(unknowns.square), method="lm")
-            theta = np.append(z, unknowns.square)[: unknowns.size]
-        return (yield from self._polish(problem, unknowns, theta))
+            start = self._start_at(problem.x0, unknowns)
+        return (yield from self._polish(problem, unknowns, start))
 
-    def _unknowns(self, problem: Problem) -> Unknowns:
-        prior: Any = problem.prior
-        square = length(problem) ** 2
-        power = float(np.mean(problem.y**2))
-        known = (problem.noise or 0.0) ** 2
-        # mean y² is ‖x‖⁴ + σ²: a known norm tells the noise.
-        noise = max(power - square**2, 0.0) if problem.noise is None else known
-        ridge = self.misfit * max(power - noise, 0.05 * power) + noise
-        free = prior.normalize and problem.norm is None
-        return Unknowns(prior, problem.y, square if prior.normalize else 1.0, free, ridge, known)
-
-    def _search(self, searches: list[_Search]) -> list[Float]:
+    def _search(self, searches: list[_Search]) -> list[Start]:
         # One A, so one B.
-        return search(searches[0].B, [each.unknowns for each in searches], self.starts)
+        return search(searches[0].B, [each.unknowns for each in searches], self.starts, self.misfit)
 
-    def _polish(self, problem: Problem, unknowns: Unknowns, theta: Float) -> Steps:
+    def _start_at(self, x0: Float, unknowns: Unknowns) -> Start:
+        """The code nearest to x0, and its norm."""
+        scale = float(np.linalg.norm(x0)) if unknowns.prior.normalize else 1.0
+        z = unknowns.prior.project(x0 / scale, method="lm")
+        ridge = np.array([self.misfit * unknowns.power + unknowns.noise])
+        return Start(np.append(z, scale**2)[: unknowns.size], Level(ridge, ridge))
+
+    def _polish(self, problem: Problem, unknowns: Unknowns, start: Start) -> Steps:
+        theta, level = start
         scale = float(problem.y @ problem.y)
-        level = Level(np.array([unknowns.ridge]), np.array([unknowns.ridge]))
         x, at = yield from _evaluate(unknowns, theta)
         descent = Descents(theta[None], at, unknowns.weights(level.ridge))
         past: list[tuple[float, float]] = []

@@ -29,10 +29,13 @@ class Unknowns(NamedTuple):
 
     prior: Generative
     y: Float
-    square: float  # t, or where to start
-    free: bool  # whether t is unknown
-    ridge: float  # the first λ, and σ²
+    square: float | None  # t where it is known; 1 where the decoder's output is taken as it is
     noise: float  # the variance of the noise where it is known, else 0: σ² is at least this
+
+    @property
+    def free(self) -> bool:
+        """Whether t is unknown."""
+        return self.square is None
 
     @property
     def power(self) -> float:
@@ -46,7 +49,7 @@ class Unknowns(NamedTuple):
 
     def split(self, theta: Float) -> tuple[Float, Float]:
         """Codes (b, k) and t (b,) of the rows of θ."""
-        if self.free:
+        if self.square is None:
             return theta[:, :-1], theta[:, -1]
         return theta, np.full(len(theta), self.square)
 
@@ -94,14 +97,20 @@ def learn(at: Normal, level: Level, signals: list[Unknowns], m: int) -> Level:
     return Level(noise, noise * np.maximum(unexplained**4, _LEAST_SHARE))
 
 
-def search(B: Float, signals: list[Unknowns], n_starts: int) -> list[Float]:
+class Start(NamedTuple):
+    """Where the steps on A begin."""
+
+    theta: Float
+    level: Level
+
+
+def search(B: Float, signals: list[Unknowns], n_starts: int, misfit: float) -> list[Start]:
     """The best θ found for each signal, by successive halving of Levenberg–Marquardt runs in the compressed space."""
     space = _Compressed(B, signals)
     b, first = len(signals), signals[0]
-    theta = space.starts(n_starts)
+    theta, ridge = space.starts(n_starts, misfit)
     r = len(theta) // b
     owner = np.repeat(np.arange(b), r)
-    ridge = np.array([signal.ridge for signal in signals])
     level = Level(ridge, ridge)
     descents = Descents(theta, space.evaluate(theta, owner), first.weights(ridge)[owner])
     alive = np.arange(b * r)
@@ -117,7 +126,7 @@ def search(B: Float, signals: list[Unknowns], n_starts: int) -> list[Float]:
         best = _fittest(descents.value, alive, b, 1)
         level = learn(Normal(*(part[best] for part in descents.at)), level, signals, space.m)
         descents.set_ridge(first.weights(level.ridge)[owner])
-    return list(descents.Z[best])
+    return [Start(theta, Level(level.noise[[i]], level.ridge[[i]])) for i, theta in enumerate(descents.Z[best])]
 
 
 def _fittest(value: Float, alive: Indices, b: int, size: int) -> Indices:
@@ -138,6 +147,7 @@ class _Compressed:
         self.U = self.first.prior.basis(p).astype(dtype)
         self.B = B.astype(dtype)
         self.Y = np.stack([signal.y for signal in signals]).astype(dtype)
+        self.squares = None if self.first.free else np.array([signal.square for signal in signals])
 
     def evaluate(self, theta: Float, owner: Indices) -> Normal:
         """Normal equations at the rows of θ, each of the signal with its number in `owner`."""
@@ -147,29 +157,43 @@ class _Compressed:
 
     def _evaluate(self, theta: Float, owner: Indices) -> Normal:
         codes, t = self.first.split(theta)
-        if not self.first.free:
-            t = np.array([self.signals[i].square for i in owner])
+        if self.squares is not None:
+            t = self.squares[owner]
         g, J = self.decoder.jacobian(codes.astype(self.decoder.dtype))
         h = g @ self.U
         J = (J.transpose(0, 2, 1) @ self.U).transpose(0, 2, 1)
         return quadratic_residuals(self._products(h), h, J, t, self.Y[owner], self.first.free)
 
-    def starts(self, n_starts: int) -> Float:
-        """For each signal the θ of the samples with the highest posterior, (b·r, size)."""
+    def starts(self, n_starts: int, misfit: float) -> tuple[Float, Float]:
+        """For each signal the θ of the samples with the highest posterior, (b·r, size), and the first λ, (b,)."""
         codes, signals = self.first.prior.samples
         Q = self._measure(signals @ self.U)
+        square, ridge = self._first_guess(float(np.mean(Q**2)), misfit)
         overlap, power = self.Y @ Q.T, np.einsum("si,si->s", Q, Q)
-        square = np.array([signal.square for signal in self.signals])[:, None]
-        if self.first.free:
+        if self.squares is None:
             # The t that fits best; a sample that has little in common with the signal would give nearly none.
-            t = np.clip(overlap / power, 0.2 * square, square)
+            t = np.clip(overlap / power, 0.2 * square[:, None], square[:, None])
         else:
-            t = np.broadcast_to(square, overlap.shape)
-        ridge = np.array([signal.ridge for signal in self.signals])[:, None]
-        cost = t * (t * power - 2 * overlap) + ridge * np.einsum("sk,sk->s", codes, codes)
+            t = np.broadcast_to(square[:, None], overlap.shape)
+        cost = t * (t * power - 2 * overlap) + ridge[:, None] * np.einsum("sk,sk->s", codes, codes)
         best = np.argsort(cost, axis=1)[:, :n_starts]
         theta = np.concatenate([codes[best], np.take_along_axis(t, best, axis=1)[:, :, None]], axis=2)
-        return theta.reshape(-1, theta.shape[2])[:, : self.first.size].astype(np.float64)
+        return theta.reshape(-1, theta.shape[2])[:, : self.first.size].astype(np.float64), ridge
+
+    def _first_guess(self, gain: float, misfit: float) -> tuple[Float, Float]:
+        """t and λ of each signal, (b,), where a signal with t = 1 has measurements of mean square `gain`."""
+        power = np.array([signal.power for signal in self.signals])
+        noise = np.array([signal.noise for signal in self.signals])
+        explained = np.maximum(power - noise, 0.05 * power)
+        if self.squares is None:
+            square = np.sqrt(explained / gain)
+        else:
+            square = self.squares
+            if self.first.prior.normalize:
+                # mean y² is gain t² + σ²: a known norm tells the noise.
+                noise = np.maximum(noise, power - gain * square**2)
+                explained = np.maximum(power - noise, 0.05 * power)
+        return square, misfit * explained + noise
 
     def _measure(self, H: Float) -> Float:
         """`h^T B_i h` for the rows of H, (N, m)."""
