@@ -7,6 +7,7 @@ from fastquad.front_door import measure, solve, spectral_init
 from fastquad.gradient import GradientCheck, check_gradient
 from fastquad.measurements import (
     ComputedTensor,
+    DistributedTensor,
     GaussianTensor,
     Measurements,
     PackedTensor,
@@ -14,6 +15,7 @@ from fastquad.measurements import (
     RawTensor,
     StreamedTensor,
     as_measurements,
+    distribute,
     open,
     pack,
 )
@@ -41,6 +43,7 @@ __all__ = [
     "TWF",
     "WF",
     "ComputedTensor",
+    "DistributedTensor",
     "GaussianTensor",
     "Generative",
     "GradientCheck",
@@ -60,6 +63,7 @@ __all__ = [
     "datasets",
     "decoders",
     "distance",
+    "distribute",
     "measure",
     "open",
     "pack",

@@ -2,6 +2,7 @@
 
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.computed import ComputedTensor
+from fastquad.measurements.distributed import DistributedTensor, distribute
 from fastquad.measurements.door import as_measurements, open, pack
 from fastquad.measurements.gaussian import GaussianTensor
 from fastquad.measurements.packed import PackedTensor
@@ -11,6 +12,7 @@ from fastquad.measurements.streamed import StreamedTensor
 
 __all__ = [
     "ComputedTensor",
+    "DistributedTensor",
     "GaussianTensor",
     "Measurements",
     "PackedTensor",
@@ -18,6 +20,7 @@ __all__ = [
     "RawTensor",
     "StreamedTensor",
     "as_measurements",
+    "distribute",
     "open",
     "pack",
 ]

@@ -34,6 +34,8 @@ class Measurements(ABC):
     dtype: np.dtype
     #: Bytes that were read from a disk so far.
     bytes_read: int = 0
+    #: The budget that it was opened with, where it was: see `fastquad.memory`.
+    memory: int | None = None
 
     @abstractmethod
     def matrices(self, start: int, stop: int) -> Float:
@@ -226,6 +228,10 @@ class Measurements(ABC):
     def _expect(self, rows: NDArray[np.intp], n_threads: int) -> None:
         return None
 
+    def _part(self, start: int, stop: int) -> Measurements:
+        """The measurements start <= i < stop, as measurements of their own; start is a multiple of 8."""
+        return _Part(self, start, stop)
+
     def _pack(self, block: int, out: Float) -> None:
         """The measurements 8 block, …, 8 block + 7 in the packed layout, (entries, 8), rounded to the dtype of out."""
         matrices = self.matrices(block * stored.lanes, min(self.m, (block + 1) * stored.lanes))
@@ -246,6 +252,17 @@ class Measurements(ABC):
         if indices.size and (indices.min() < 0 or indices.max() >= self.n):
             raise ValueError(f"`{name}` must lie between 0 and {self.n - 1}, got {indices.min()} to {indices.max()}.")
         return np.ascontiguousarray(indices, dtype=np.intp)
+
+
+class _Part(Measurements):
+    """Consecutive ones of some measurements, by their matrices."""
+
+    def __init__(self, whole: Measurements, start: int, stop: int) -> None:
+        self.whole, self.start = whole, start
+        self.m, self.n, self.dtype = stop - start, whole.n, whole.dtype
+
+    def matrices(self, start: int, stop: int) -> Float:
+        return self.whole.matrices(self.start + start, self.start + stop)
 
 
 def _check_output(out: Float, shape: tuple[int, ...]) -> None:

@@ -61,6 +61,10 @@ class ComputedTensor(GeneratedTensor):
         self._loop = _compiled(entry, self.symmetric)
         self._try()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The loop is compiled anew where it arrives.
+        return _remade, (self.entry, self.m, self.n, self.args, self.symmetric)
+
     def _try(self) -> None:
         """Compile for these `args`, by computing one entry."""
         from numba.core.errors import NumbaError
@@ -76,6 +80,10 @@ class ComputedTensor(GeneratedTensor):
     def _fill(self, block: int, j: Places, k: Places, out: Float) -> None:
         first = block * LANES
         self._loop(first, min(LANES, self.m - first), j, k, out, self.args)
+
+
+def _remade(entry: Callable[..., float], m: int, n: int, args: tuple, symmetric: bool) -> ComputedTensor:
+    return ComputedTensor(entry, m, n, args=args, symmetric=symmetric)
 
 
 @lru_cache(maxsize=64)

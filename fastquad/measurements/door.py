@@ -11,7 +11,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fastquad import parallel
-from fastquad.measurements.base import Float, Measurements
+from fastquad.measurements.arrays import is_dask_array, mapped, tensor
+from fastquad.measurements.base import Measurements
+from fastquad.measurements.chunked import ChunkedTensor
+from fastquad.measurements.distributed import current_client, distribute
 from fastquad.measurements.packed import PackedTensor, pack_in_memory
 from fastquad.measurements.raw import RawTensor
 from fastquad.measurements.sources import IteratedSource, MeasuredSource, Source
@@ -26,13 +29,16 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
 
     Parameters
     ----------
-    A : array of shape (m, n, n), path of a `.npy` file or of a packed folder, or Measurements
+    A : array of shape (m, n, n), path of a `.npy` file or of a packed folder, Dask array, or Measurements
         A C-contiguous float32 or float64 array, in memory or mapped from disk, is used as it is, never copied or
         written to. Other layouts and other real dtypes are copied: float16 to float32, integers and bool to float64,
         which takes m n² times 4 or 8 bytes. A `.npy` file is mapped, never loaded whole; a folder that
-        `fastquad.pack` wrote is opened by `fastquad.open`.
+        `fastquad.pack` wrote is opened by `fastquad.open`. A Dask array is distributed over the workers of the current
+        client, as by `fastquad.distribute`; where there is none it is computed, if it fits in half of the memory that
+        this process can have, and else its chunks are computed in turn, for every pass anew.
     memory : int or str, optional
-        A budget for a packed folder, or for a tensor that was opened from one: see `fastquad.open`.
+        A budget for a packed folder, or for a tensor that was opened from one: see `fastquad.open`; for a Dask array
+        without a client, in place of half of the memory.
 
     Returns
     -------
@@ -54,8 +60,10 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
     if isinstance(A, str | os.PathLike):
         if Path(A).is_dir():
             return open(A, memory=memory)
-        A = _mapped(Path(A))
-    return RawTensor(_checked(np.asanyarray(A)))
+        A = mapped(Path(A))
+    if is_dask_array(A):
+        return _from_dask(A, memory)
+    return RawTensor(tensor(np.asanyarray(A)))
 
 
 def pack(
@@ -69,8 +77,9 @@ def pack(
 
     Parameters
     ----------
-    A : array of shape (m, n, n), path of a `.npy` file or packed folder, or Measurements; with a path also an iterator
-        An iterator gives the (n, n) matrices one after the other.
+    A : array of shape (m, n, n), path of a `.npy` file or packed folder, Dask array, or Measurements; or an iterator
+        Of a Dask array a chunk or two are in memory at a time. An iterator, which needs a path, gives the (n, n)
+        matrices one after the other.
     path : str or path, optional
         Where to put the folder. It must not exist.
     dtype : float32 or float64, optional
@@ -90,7 +99,7 @@ def pack(
     >>> packed.dtype, packed.m, packed.n
     (dtype('float32'), 16, 10)
     """
-    source = _source(A) if path is not None else MeasuredSource(as_measurements(A))
+    source = _source(A) if path is not None else MeasuredSource(_chunk_by_chunk(A))
     target = np.dtype(source.dtype if dtype is None else dtype)
     if target not in (np.float32, np.float64):
         raise TypeError(f"`dtype` must be float32 or float64, got {target}.")
@@ -151,29 +160,19 @@ def _source(A: Any) -> Source:
     """What can be packed to disk, as a source."""
     if isinstance(A, Iterator) and not isinstance(A, np.ndarray):
         return IteratedSource(A)
-    return MeasuredSource(as_measurements(A))
+    return MeasuredSource(_chunk_by_chunk(A))
 
 
-def _mapped(path: Path) -> np.ndarray:
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"`A`: there is no file {str(path)!r}.") from None
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"`A`: {str(path)!r} cannot be read as a .npy array: {error}") from error
+def _chunk_by_chunk(A: Any) -> Measurements:
+    """A as measurements that are read once: a Dask array is not gathered for that."""
+    if is_dask_array(A):
+        return ChunkedTensor(A)
+    return as_measurements(A)
 
 
-def _checked(A: np.ndarray) -> Float:
-    if A.dtype.kind not in "fiub" or A.dtype.itemsize > 8:
-        raise TypeError(
-            f"`A` must hold real numbers (float32 or float64 are used without a copy), got dtype {A.dtype}."
-        )
-    if A.ndim != 3 or A.shape[1] != A.shape[2]:
-        raise ValueError(f"`A` must have shape (m, n, n), got {A.shape}.")
-    if 0 in A.shape:
-        raise ValueError(f"`A` must have at least one measurement of at least one unknown, got shape {A.shape}.")
-    dtype: np.dtype = A.dtype.newbyteorder("=") if A.dtype.kind == "f" else np.dtype(np.float64)
-    if dtype == np.float16:
-        dtype = np.dtype(np.float32)
-    # Cython's kernels want native, aligned, C-contiguous data.
-    return np.require(A, dtype=dtype, requirements=["C", "A"])
+def _from_dask(array: Any, memory: Any) -> Measurements:
+    """A Dask array: on the workers of the current client, in memory, or chunk by chunk."""
+    if current_client() is not None:
+        return distribute(array)
+    chunks = ChunkedTensor(array)
+    return chunks if chunks.nbytes > budget(memory) else RawTensor(tensor(np.asarray(chunks.array.compute())))

@@ -53,6 +53,9 @@ class GeneratedTensor(Measurements):
         # A row at a time is contracted more slowly than a strip of several.
         return 3 * nnz <= self.n
 
+    def _part(self, start: int, stop: int) -> Measurements:
+        return _GeneratedPart(self, start, stop)
+
     # -- a full pass: strips of the packed layout -------------------------------------------------------------
 
     @property
@@ -214,6 +217,19 @@ class GeneratedTensor(Measurements):
             self._put(block, w, W)
 
         parallel.run(task, [(block,) for block in range(self._n_blocks)], n_threads)
+
+
+class _GeneratedPart(GeneratedTensor):
+    """Consecutive ones of such measurements, from a multiple of 8 on."""
+
+    def __init__(self, whole: GeneratedTensor, start: int, stop: int) -> None:
+        self.whole, self.first = whole, start // LANES
+        self.m, self.n, self.dtype = stop - start, whole.n, whole.dtype
+
+    def _fill(self, block: int, j: Places, k: Places, out: Float) -> None:
+        self.whole._fill(self.first + block, j, k, out)
+        if (block + 1) * LANES > self.m:
+            out[:, self.m - block * LANES :] = 0.0
 
 
 def _rectangle(rows: NDArray, cols: NDArray) -> tuple[Places, Places]:

@@ -100,6 +100,9 @@ class PackedTensor(StoredTensor):
             )
         return C
 
+    def _part(self, start: int, stop: int) -> PackedTensor:
+        return PackedTensor(self.blocks[start // LANES : -(-stop // LANES)], stop - start, self.n)
+
     def _pack(self, block: int, out: Float) -> None:
         out[...] = self.blocks[block]
 
@@ -145,6 +148,11 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> Float:
     buffer = np.empty(size + 64, dtype=np.uint8)
     shift = -buffer.ctypes.data % 64
     return buffer[shift : shift + size].view(dtype).reshape(shape)
+
+
+def empty_packed(m: int, n: int, dtype: np.dtype) -> PackedTensor:
+    """Packed measurements of zeros that take no memory: they say what reading such ones costs."""
+    return PackedTensor(np.broadcast_to(np.zeros((), dtype=dtype), (-(-m // LANES), stored.entries(n), LANES)), m, n)
 
 
 def pack_in_memory(measurements: Measurements, dtype: np.dtype, n_threads: int) -> PackedTensor:

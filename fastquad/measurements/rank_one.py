@@ -47,6 +47,9 @@ class RankOneTensor(Measurements):
         a = self._a[start:stop]
         return a[:, :, None] * a[:, None, :]
 
+    def _part(self, start: int, stop: int) -> RankOneTensor:
+        return RankOneTensor(self.vectors[start:stop])
+
     def share_of_rows(self, s: int) -> float:
         # The whole of a_i is read whatever rows are asked for.
         return 1.0

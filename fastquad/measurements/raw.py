@@ -93,6 +93,9 @@ class RawTensor(StoredTensor):
         out /= 2
         return out
 
+    def _part(self, start: int, stop: int) -> RawTensor:
+        return RawTensor(self.array[start:stop])
+
     def _pack(self, block: int, out: Float) -> None:
         stored.pack(self.array[block * LANES : (block + 1) * LANES], out[None], 0, 1)
 

@@ -37,6 +37,10 @@ class StoredTensor(Measurements):
         tasks = [(*arguments, *chunk) for chunk in chunks or self._chunks]
         parallel.run(kernel, tasks, n_threads, int(self.nbytes * share))
 
+    def __sizeof__(self) -> int:
+        # With the array, so that Dask does not take it for something that is cheap to move.
+        return object.__sizeof__(self) + self.nbytes
+
     # -- the sweep ------------------------------------------------------------------------------------------
 
     @property
