@@ -1,5 +1,7 @@
 """Decoders: values against a loop, derivatives against finite differences, and what a file may hold."""
 
+import json
+import pickle
 import time
 from itertools import pairwise
 
@@ -111,17 +113,72 @@ def test_arrays_are_copied_and_frozen():
         decoder.weights[0][0, 0] = 2
 
 
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
 @pytest.mark.parametrize("stored", [None, np.float32, np.float16])
-def test_save_and_load(tmp_path, stored):
+def test_save_and_load(tmp_path, stored, suffix):
     decoder = network(["softplus", "sigmoid"])
-    decoder.save(tmp_path / "decoder.npz", dtype=stored, origin="a test")
-    again = fq.decoders.load(tmp_path / "decoder.npz")
+    path = tmp_path / f"decoder.{suffix}"
+    decoder.save(path, dtype=stored, origin="a test")
+    again = fq.decoders.load(path)
     assert again.activations == decoder.activations
-    rounded = [W.astype(stored or np.float64).astype(np.float64) for W in decoder.weights]
-    for W, expected in zip(again.weights, rounded, strict=True):
-        np.testing.assert_array_equal(W, expected)
-    with np.load(tmp_path / "decoder.npz") as arrays:
-        assert str(arrays["info_origin"]) == "a test"
+    for mine, arrays in ((again.weights, decoder.weights), (again.biases, decoder.biases)):
+        for array, expected in zip(mine, arrays, strict=True):
+            np.testing.assert_array_equal(array, expected.astype(stored or np.float64).astype(np.float64))
+    assert fq.decoders.load(path, activations=["relu", "tanh"], dtype=np.float32).activations == ("relu", "tanh")
+    if suffix == "npz":
+        with np.load(path) as arrays:
+            assert str(arrays["info_origin"]) == "a test"
+    else:
+        content = path.read_bytes()
+        assert int.from_bytes(content[:8], "little") % 8 == 0
+        assert b'"origin": "a test"' in content
+
+
+def test_no_other_format_is_written(tmp_path):
+    with pytest.raises(ValueError, match=r"`path` must end in \.npz or \.safetensors, got .*decoder\.pt'"):
+        network(["tanh"]).save(tmp_path / "decoder.pt")
+
+
+def test_the_safetensors_library_reads_and_writes_the_same(tmp_path):
+    library = pytest.importorskip("safetensors.numpy")
+    decoder, path = network(["softplus", "sigmoid"]), tmp_path / "decoder.safetensors"
+    decoder.save(path)
+    arrays = library.load_file(path)
+    for layer in range(2):
+        np.testing.assert_array_equal(arrays[f"{layer}.weight"].T, decoder.weights[layer])
+        np.testing.assert_array_equal(arrays[f"{layer}.bias"], decoder.biases[layer])
+    library.save_file(arrays, path)
+    again = fq.decoders.load(path, activations=decoder.activations)
+    np.testing.assert_array_equal(again(np.ones(4)), decoder(np.ones(4)))
+
+
+def safetensors(header, data=b""):
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def test_layers_saved_from_elsewhere(tmp_path):
+    # Twelve layers, so that 10 has to sort behind 9; half precision of the other kind; no bias; an integer counter.
+    path = tmp_path / "net.safetensors"
+    header = {"steps": {"dtype": "I64", "shape": [], "data_offsets": [0, 8]}}
+    data = bytes(8)
+    for layer in reversed(range(12)):
+        shape = [2, 3] if layer == 0 else [2, 2]  # (outputs, inputs)
+        values = (layer + 1) * np.ones(shape, dtype=np.float32)
+        values[0, -1] = -1.5
+        upper = (values.view(np.uint32) >> 16).astype("<u2").tobytes()
+        place = [len(data), len(data) + len(upper)]
+        header[f"net.{layer}.weight"] = {"dtype": "BF16", "shape": shape, "data_offsets": place}
+        data += upper
+    path.write_bytes(safetensors(header, data))
+    decoder = fq.decoders.load(path, activations=["identity"] * 12)
+    assert decoder.n_latent == 3
+    for layer, W in enumerate(decoder.weights):
+        np.testing.assert_array_equal(W[:, 1], layer + 1)
+        assert W[-1, 0] == -1.5
+        assert (decoder.biases[layer] == 0).all()
+    with pytest.raises(ValueError, match="does not say its activations: give `activations`, one for each of its 12"):
+        fq.decoders.load(path)
 
 
 def test_load_refuses_pickles_and_other_files(tmp_path):
@@ -132,9 +189,33 @@ def test_load_refuses_pickles_and_other_files(tmp_path):
     np.savez(path, something=np.ones(3))
     with pytest.raises(ValueError, match="does not hold a decoder"):
         fq.decoders.load(path)
-    path.write_bytes(b"not a file of arrays")
-    with pytest.raises(ValueError, match="does not hold a decoder"):
-        fq.decoders.load(path)
+    entry = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
+    wrong = [
+        (b"not a file of arrays", "neither .npz nor safetensors, or truncated"),
+        (b"", "neither .npz nor safetensors, or truncated"),
+        (pickle.dumps(np.ones(3)), "neither .npz nor safetensors, or truncated"),
+        (safetensors({"a": entry}, bytes(16)), "no array has a name that ends in .weight"),
+        (safetensors({"a.weight": entry}, bytes(15)), "array a.weight is truncated or misplaced"),
+        (safetensors({"a.weight": entry | {"data_offsets": [-16, 0]}}, bytes(16)), "truncated or misplaced"),
+        (safetensors({"a.weight": entry | {"shape": [2, 3]}}, bytes(16)), "truncated or misplaced"),
+        (safetensors({"a.weight": {"dtype": "F32"}}, bytes(16)), "'shape'"),
+        (safetensors([1, 2]), "does not hold a decoder"),
+    ]
+    for content, message in wrong:
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"does not hold a decoder.*{message}|{message}"):
+            fq.decoders.load(path)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_a_file_cut_off_anywhere_is_refused(tmp_path, suffix):
+    path = tmp_path / f"decoder.{suffix}"
+    network(["softplus", "sigmoid"]).save(path)
+    content = path.read_bytes()
+    for length in range(0, len(content), max(1, len(content) // 50)):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match="does not hold a decoder"):
+            fq.decoders.load(path)
 
 
 @pytest.mark.parametrize(

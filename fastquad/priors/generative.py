@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from fastquad.decoders import BaseDecoder, Pullback
+from fastquad.decoders.base import BaseDecoder, Pullback
 from fastquad.measurements.base import Float
 from fastquad.priors import projection
 from fastquad.priors.base import Prior

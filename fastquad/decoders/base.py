@@ -1,0 +1,45 @@
+"""What a decoder has to offer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from fastquad.measurements.base import Float
+
+Pullback = Callable[[Float], Float]
+
+
+class BaseDecoder(ABC):
+    """A differentiable map from `n_latent` numbers to a signal of n; subclass it for a decoder of your own."""
+
+    n_latent: int
+    n: int
+    dtype: np.dtype
+
+    @abstractmethod
+    def forward(self, Z: Float) -> Float:
+        """`G(z_s)` for the rows of Z, (b, n_latent): (b, n)."""
+
+    @abstractmethod
+    def vjp(self, Z: Float) -> tuple[Float, Pullback]:
+        """`G(z_s)`, and the function V ↦ `J(z_s)^T v_s`, from (b, n) to (b, n_latent)."""
+
+    @abstractmethod
+    def jacobian(self, Z: Float) -> tuple[Float, Float]:
+        """`G(z_s)`, (b, n), and `J(z_s)`, (b, n, n_latent)."""
+
+    def astype(self, dtype: DTypeLike) -> BaseDecoder:
+        """This decoder computing in another precision; itself where it has but one."""
+        return self
+
+    def __call__(self, z: ArrayLike) -> Float:
+        """`G(z)`: shape (n,) for z of shape (n_latent,), (b, n) for (b, n_latent)."""
+        Z = np.asarray(z)
+        if Z.ndim not in (1, 2) or Z.shape[-1] != self.n_latent:
+            raise ValueError(f"`z` must have shape ({self.n_latent},) or (b, {self.n_latent}), got {Z.shape}.")
+        values = self.forward(np.atleast_2d(Z).astype(self.dtype, copy=False))
+        return values[0] if Z.ndim == 1 else values
