@@ -67,7 +67,8 @@ def _write_npz(path: str | os.PathLike, layers: Layers, info: dict[str, str]) ->
 
 
 def _read_npz(path: str | os.PathLike) -> Layers:
-    with np.load(path, allow_pickle=False) as arrays:
+    # np.load leaves a file that it opened itself open where it is no archive.
+    with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         activations = [str(name) for name in arrays["activations"]]
         n_layers = range(len(activations))
         weights = [arrays[f"weight_{layer}"] for layer in n_layers]
