@@ -79,7 +79,7 @@ def _read_npz(path: str | os.PathLike) -> Layers:
 
 
 def _write_safetensors(path: str | os.PathLike, layers: Layers, info: dict[str, str]) -> None:
-    arrays = {}
+    arrays: dict[str, Array] = {}
     for layer, (W, b) in enumerate(zip(layers.weights, layers.biases, strict=True)):
         arrays |= {f"{layer}.weight": W.T, f"{layer}.bias": b}
     types = {np.dtype(code): name for name, code in _TYPES.items() if name != "BF16"}
@@ -117,7 +117,7 @@ def _parse_safetensors(content: bytes) -> tuple[dict[str, Array], dict[str, str]
     header = json.loads(content[8 : 8 + length])
     data = memoryview(content)[8 + length :]
     metadata = header.pop("__metadata__", {})
-    arrays = {}
+    arrays: dict[str, Array] = {}
     for name, entry in header.items():
         if entry["dtype"] not in _TYPES:
             continue  # counters and the like, which are no weights
