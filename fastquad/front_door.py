@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from fastquad import checks, parallel
 from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Float
+from fastquad.memory import budget
 from fastquad.priors.base import Prior
 from fastquad.solution import Solution, stacked, trivial
 from fastquad.solvers import METHODS, by_name, load
@@ -76,8 +77,9 @@ def solve(
     x_true : array of shape (n,) or (b, n), optional
         The signal, to follow the distance to it in `Solution.history["distance"]`. No method looks at it.
     memory : int or str, optional
-        A budget, in bytes or such as "4 GB", for A from a packed folder: see `fastquad.open`. What was read from the
-        disk is told in `Solution.message`.
+        A budget for the whole solve, in bytes or such as "4 GB"; default: half of what this process can have. A packed
+        folder that is larger is read anew for every pass (see `fastquad.open`; what was read is told in
+        `Solution.message`), and solvers keep no more of A than fits. An array that is in memory is not counted.
     n_threads : int, optional
         Default: see `fastquad.set_num_threads`. The answer does not depend on it.
     rng : int or numpy.random.Generator, optional
@@ -112,6 +114,7 @@ def solve(
     for option in unknown:
         raise TypeError(_unknown_option(option))
     measurements = as_measurements(A, memory=memory)
+    room = measurements.memory or budget(memory)
     m, n = measurements.m, measurements.n
     Y, batch = checks.data(y, m)
     b = len(Y)
@@ -134,7 +137,7 @@ def solve(
             continue
         problem = Problem(
             m=m, n=n, y=Y[i], dtype=measurements.dtype, prior=prior, x0=None if X0 is None else X0[i],
-            norm=norms[i], noise=noise, tol=tol, rng=rngs[i],
+            norm=norms[i], noise=noise, tol=tol, rng=rngs[i], memory=room,
         )  # fmt: skip
         runs[i] = Run(
             solver.steps(problem), m, solver.name, limits, x_true=None if X_true is None else X_true[i],

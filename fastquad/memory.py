@@ -1,4 +1,10 @@
-"""How much memory a solve may use."""
+"""How much memory a solve may use, and how it is shared out.
+
+Of a budget M the reads ahead of the computation take a quarter at most, and the rows of A that are kept another (see
+`fastquad.measurements.streamed`). Solvers have the rest for what they keep of A: pursuit M/8 for its pairs and M/4 for
+its rows, Levenberg–Marquardt M/16 for its block, which takes up to three times that while it grows. What has to be
+there in any case, a few arrays of shape (m, n), is not counted.
+"""
 
 from __future__ import annotations
 

@@ -39,6 +39,8 @@ from fastquad.solvers.verdict import exact_enough, verdict
 _HAND_OVER = Rule(max_steps=20, patience=4)
 # So many sweeps in a row that move z by less than 0.1% mean that AMP has settled.
 _STILL = 3
+# The n×n matrices of doubles that are in memory at once: S0, S, and what an eigendecomposition takes.
+_MATRICES = 8
 #: How many different starts there are.
 N_STARTS = 6
 
@@ -93,6 +95,11 @@ class Trail:
         """Remember a fit if it is the best."""
         if self.fit is None or found.residual < self.fit.residual:
             self.fit = found
+
+
+def affordable(problem: Problem) -> bool:
+    """Whether what AMP keeps fits in half of the memory."""
+    return 8 * _MATRICES * problem.n**2 <= problem.memory // 2
 
 
 def run(
@@ -243,9 +250,15 @@ class AMP(Solver):
     max_sweeps: int = 60
 
     def steps(self, problem: Problem) -> Steps:
+        if not affordable(problem):
+            needed = 16 * _MATRICES * problem.n**2
+            raise MemoryError(
+                f"`memory` must be at least {needed / 1e9:.3g} GB for AMP with n = {problem.n}, got "
+                f"{problem.memory / 1e9:.3g} GB: use method='pursuit', which needs no n×n matrix."
+            )
         entries = yield from sample_entries(problem)
         ensemble = yield from prepare(problem, entries)
-        cache = GrowingBlock(problem.m)
+        cache = GrowingBlock.within(problem)
         best: Fit | None = None
         for start, tuning in attempts(problem, ensemble, range(self.n_attempts)):
             trail = yield from run(problem, ensemble, start, tuning, cache, self.max_sweeps)

@@ -70,7 +70,7 @@ class _Desk:
     search: pursuit.Search | None = None
 
     def __post_init__(self) -> None:
-        self.cache = GrowingBlock(self.problem.m)
+        self.cache = GrowingBlock.within(self.problem)
 
     def stages(self) -> Iterator[Stage]:
         """The stages, in their order for this shape."""
@@ -112,10 +112,10 @@ class _Desk:
 
     def quick_pursuit(self) -> Stage:
         """The first levels of pursuit, where few large coordinates are likely."""
-        m, n = self.problem.m, self.problem.n
+        n = self.problem.n
         levels = [
             pursuit.Level(level.p, [pursuit.Phase([(0, 0)], level.phases[0].limit)])
-            for level, _ in zip(pursuit.levels(m, n), range(2), strict=False)
+            for level, _ in zip(pursuit.levels(self.problem), range(2), strict=False)
             if level.p**2 <= _QUICK_SHARE * n**2
         ]
         diagonals = yield Diagonals()
@@ -125,7 +125,7 @@ class _Desk:
 
     def pursue(self) -> Stage:
         """Pursuit on all levels."""
-        return (yield from self._search(pursuit.levels(self.problem.m, self.problem.n)))
+        return (yield from self._search(pursuit.levels(self.problem)))
 
     def _search(self, levels: Iterable[pursuit.Level]) -> Stage:
         if self.search is None:
@@ -134,7 +134,9 @@ class _Desk:
         return self.judge(best, "pursuit") if outcome is None and best is not None else outcome
 
     def all_coordinates(self) -> Stage:
-        """Levenberg–Marquardt on all coordinates from the spectral vector."""
+        """Levenberg–Marquardt on all coordinates from the spectral vector, where its matrices fit in memory."""
+        if not amp.affordable(self.problem):
+            return None
         n = self.problem.n
         ensemble = yield from self._ensemble()
         x = np.sqrt(ensemble.phi2) * leading_eigenvector(ensemble.S0)
@@ -145,7 +147,9 @@ class _Desk:
         return self.judge(found, "lm")
 
     def message_passing(self, attempts: range) -> Stage:
-        """AMP from these of its attempts."""
+        """AMP from these of its attempts, where its matrices fit in memory."""
+        if not amp.affordable(self.problem):
+            return None
         ensemble = yield from self._ensemble()
         for start, tuning in amp.attempts(self.problem, ensemble, attempts):
             trail = yield from amp.run(self.problem, ensemble, start, tuning, self.cache)
@@ -158,7 +162,7 @@ class _Desk:
     def annealing(self) -> Stage:
         """Gibbs sampling at a falling temperature, where all of A can be held in memory."""
         problem = self.problem
-        if problem.m * problem.n**2 > _ANNEALING_ENTRIES:
+        if problem.m * problem.n**2 > min(_ANNEALING_ENTRIES, pursuit.max_entries(problem)):
             return None
         if self.search is None:
             self.search = yield from pursuit.Search.begin(problem, self.entries)
@@ -188,8 +192,10 @@ class _Desk:
 
     def give_up(self) -> Outcome:
         """The best answer, which proves nothing."""
-        assert self.best is not None
-        return Outcome(self.best.x, self.best.residual, free=self.best.support.size, method=self.best_method)
+        if self.best is None:
+            return Outcome(np.zeros(self.problem.n), 1.0)
+        note = "" if amp.affordable(self.problem) else "AMP was left out: its n×n matrices do not fit in `memory`."
+        return Outcome(self.best.x, self.best.residual, free=self.best.support.size, method=self.best_method, note=note)
 
 
 def _looks_sparse(y: Float, diagonals: Float) -> bool:

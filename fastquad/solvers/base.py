@@ -31,6 +31,8 @@ class Problem:
     noise: float | None
     tol: float
     rng: np.random.Generator
+    #: The budget for the whole solve, in bytes: see `fastquad.memory`.
+    memory: int
 
     @property
     def phi(self) -> float:

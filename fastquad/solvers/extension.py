@@ -56,10 +56,10 @@ class Extension:
     def __call__(self, support: Support, max_rows: int) -> Generator[Any, Any, Support]:
         """Add the coordinates that the residual asks for; reads at most max_rows rows that were not read before."""
         store, m, n = self.store, self.store.m, len(self.store.order)
-        # A support of more than m/2 would fit anything.
-        limit = min(n, max(2, m // 2))
+        # A support of more than m/2 would fit anything; and its rows must fit in memory.
+        limit = min(n, max(2, m // 2), store.max_rows)
         threshold = 1.1 * 2 * np.log(max(n, 2))
-        known = len(store.rows)
+        known = store.rows_read
         misses = 0
         if support.places.size > limit or len(store.missing(support.places)) > max_rows:
             return support
@@ -71,7 +71,7 @@ class Extension:
                 misses += 1
                 if misses > 1:
                     break
-            if len(store.missing([best])) + len(store.rows) - known > max_rows:
+            if len(store.missing([best])) + store.rows_read - known > max_rows:
                 break
             yield from store.read_rows([best])
             support = yield from self._refit(np.append(support.places, best), np.append(support.z, value))

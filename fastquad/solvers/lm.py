@@ -127,13 +127,19 @@ class GrowingBlock:
     """`Ã_i[P, P]` for a set P of coordinates that grows; no pair is read twice."""
 
     m: int
+    max_bytes: int = BLOCK_BYTES
     members: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     array: Float = field(default_factory=lambda: np.zeros((0, 0, 0)))
+
+    @classmethod
+    def within(cls, problem: Problem) -> GrowingBlock:
+        """One that keeps to the memory of a problem."""
+        return cls(problem.m, min(BLOCK_BYTES, problem.memory // 16))
 
     def affordable(self, support: NDArray[np.intp]) -> bool:
         """Whether this support's block can be kept in memory."""
         total = np.union1d(self.members, support).size
-        return 8 * self.m * total**2 <= BLOCK_BYTES
+        return 8 * self.m * total**2 <= self.max_bytes
 
     def read(self, support: NDArray[np.intp]) -> Generator[Any, Any, Float]:
         """`Ã_i[S, S]`, (m, s, s); only pairs that were not read before are asked for."""
@@ -184,7 +190,7 @@ def fit(
 
     W of the result has the support's columns only, r is `A(xx^T) − y`.
     """
-    cache = cache if cache is not None else GrowingBlock(problem.m)
+    cache = cache if cache is not None else GrowingBlock.within(problem)
     support = np.asarray(support, dtype=np.intp)
     m, s = problem.m, support.size
     # Up to here the block is cheaper to read than two passes over the support's rows.

@@ -3,12 +3,13 @@
 Coordinates are numbered by their place in the order of screening. For a pair of places the entries `Ã_i[a, b]` of all
 measurements lie side by side, in single precision: that is enough to choose a support, and half the memory. The
 pairs of the first p places are packed, a >= b, so that the block grows by appending; a place whose gain over all
-coordinates is wanted has its whole row. No pair is read twice, but for the final fit in double precision.
+coordinates is wanted has its whole row. No pair is read twice, but for the final fit in double precision, and for rows
+that had to make room for others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,15 +33,17 @@ class PairStore:
     """`Ã_i[a, b]/scale` for the pairs of places that have been read, less their mean over i where `centre` is true.
 
     `order[a]` is the coordinate at place a; `pairs` has shape (p(p+1)/2, length) and `rows[a]` (n, length), with the
-    m measurements padded by zeros to `length`.
+    m measurements padded by zeros to `length`. At most `max_rows` rows are kept; `rows_read` counts all that were read.
     """
 
     m: int
     order: Places
     scale: float
+    max_rows: int
     centre: bool = False
     p: int = 0
     rows: dict[int, Single] = field(default_factory=dict)
+    rows_read: int = 0
 
     def __post_init__(self) -> None:
         self.length = -(-self.m // kernel.LANES) * kernel.LANES
@@ -85,10 +88,12 @@ class PairStore:
         """Those places whose rows have not been read."""
         return [int(a) for a in places if int(a) not in self.rows]
 
-    def read_rows(self, places: Iterable[int]) -> Generator[Any, Any, None]:
-        """Take the whole rows of these places."""
+    def read_rows(self, places: Collection[int]) -> Generator[Any, Any, None]:
+        """Take the whole rows of these places, at most `max_rows`."""
         n = len(self.order)
         new = np.array(sorted(self.missing(places)), dtype=np.intp)
+        self._make_room(set(map(int, places)), new.size)
+        self.rows_read += new.size
         if new.size > 1:
             yield Expect(self.order[new])
         for group, first in ((new[new < self.p], self.p), (new[new >= self.p], 0)):
@@ -104,6 +109,11 @@ class PairStore:
                     for b, row in self.rows.items():
                         rows[place, b] = row[a]
                 self.rows |= {int(a): rows[place] for place, a in enumerate(part)}
+
+    def _make_room(self, wanted: set[int], count: int) -> None:
+        """Forget rows, the oldest first, so that `count` more can be kept."""
+        for a in [a for a in self.rows if a not in wanted][: max(0, len(self.rows) + count - self.max_rows)]:
+            del self.rows[a]
 
     def _read(self, rows: Places, columns: Places) -> Generator[Any, Any, Single]:
         """The entries of rows × columns, (rows, columns, length)."""

@@ -36,7 +36,11 @@ from fastquad.solvers.noise import score, stepwise
 from fastquad.solvers.pairs import PairStore
 from fastquad.solvers.verdict import verdict
 
+# At most so many entries of A in the block, and of the memory; with the copy while it grows, an entry takes 2.8 bytes.
 _MAX_BLOCK_ENTRIES = 2.5e8
+_BLOCK_SHARE, _BYTES_OF_ENTRY = 1 / 8, 2.8
+# The share of the memory that rows take.
+_ROWS_SHARE = 1 / 4
 _MAX_CANDIDATES = 25
 _MAX_SEEDS = 400
 _POLISH = Rule(max_steps=50)
@@ -60,9 +64,10 @@ class Level(NamedTuple):
     phases: list[Phase]
 
 
-def levels(m: int, n: int, max_skips: int = 4) -> Iterator[Level]:
+def levels(problem: Problem, max_skips: int = 4) -> Iterator[Level]:
     """The levels, from the few likeliest coordinates to as many as memory allows."""
-    cap = int(min(n, np.sqrt(_MAX_BLOCK_ENTRIES / m)))
+    m, n = problem.m, problem.n
+    cap = int(min(n, max(2, np.sqrt(max_entries(problem) / m))))
     p = int(min(max(40, np.sqrt(2 * n)), cap))
     while True:
         short = int(np.clip(max(12, m / 6), 4, max(4, min(25, p - 1, m / 2))))
@@ -74,6 +79,11 @@ def levels(m: int, n: int, max_skips: int = 4) -> Iterator[Level]:
         if p == cap:
             return
         p = min(cap, int(1.6 * p) + 1)
+
+
+def max_entries(problem: Problem) -> float:
+    """How many entries of A a block may have."""
+    return min(_MAX_BLOCK_ENTRIES, _BLOCK_SHARE * problem.memory / _BYTES_OF_ENTRY)
 
 
 def _skips(low: int, high: int) -> list[tuple[int, int]]:
@@ -102,7 +112,8 @@ class Search:
         # A power of two: dividing by it rounds nothing.
         scale = float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
         order = np.argsort(-(y @ diagonals), kind="stable")
-        store = PairStore(problem.m, order, scale, centre=not entries.centred)
+        max_rows = int(_ROWS_SHARE * problem.memory / (4 * problem.m * problem.n))
+        store = PairStore(problem.m, order, scale, max_rows, centre=not entries.centred)
         return cls(problem, store, Growth(store, y), Extension(store, problem.y, diagonals))
 
     @property
@@ -132,10 +143,10 @@ class Search:
                 if self.exact:
                     return
             yield self._step(min(fresh, key=lambda run: run.curve[-1]))
-        budget = int(max(8, 0.75 * p**2 / self.problem.n)) + len(self.store.rows)
+        budget = int(max(8, 0.75 * p**2 / self.problem.n)) + self.store.rows_read
         tried = len(self.tried)
         for run in ranked(runs):
-            yield from self._try(run, budget - len(self.store.rows))
+            yield from self._try(run, budget - self.store.rows_read)
             if self.exact or len(self.tried) - tried >= _MAX_CANDIDATES:
                 return
 
@@ -247,8 +258,8 @@ class Pursuit(Solver):
     def steps(self, problem: Problem) -> Steps:
         entries = yield from sample_entries(problem)
         search = yield from Search.begin(problem, entries)
-        plan = levels(problem.m, problem.n, self.max_skips)
-        outcome, best = yield from run(problem, entries, search, plan, GrowingBlock(problem.m))
+        plan = levels(problem, self.max_skips)
+        outcome, best = yield from run(problem, entries, search, plan, GrowingBlock.within(problem))
         if outcome is not None:
             return outcome
         if best is None:  # no seed grew
