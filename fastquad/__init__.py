@@ -1,5 +1,6 @@
 """Recover a signal from quadratic measurements `y_i = x^T A_i x`."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fastquad import datasets, decoders, plot, problems
@@ -24,6 +25,7 @@ from fastquad.priors import Generative, Sparse
 from fastquad.solution import Solution, Status, distance
 
 if TYPE_CHECKING:  # at run time each is imported when it is first asked for, below
+    from fastquad import experiments
     from fastquad.solvers.amp import AMP
     from fastquad.solvers.latent import LatentLM
     from fastquad.solvers.lm import LM
@@ -64,6 +66,7 @@ __all__ = [
     "decoders",
     "distance",
     "distribute",
+    "experiments",
     "measure",
     "open",
     "pack",
@@ -76,9 +79,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The solver classes, each imported when it is first asked for."""
+    """The solver classes and the experiments, each imported when it is first asked for."""
     from fastquad.solvers import CLASSES, load
 
+    if name == "experiments":
+        return import_module("fastquad.experiments")
     if name in CLASSES:
         return load(CLASSES[name])
     raise AttributeError(f"module 'fastquad' has no attribute {name!r}")

@@ -14,6 +14,8 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -154,6 +156,47 @@ def demo(output: str, digits: bool) -> int:
     return 0 if np.all(solution.success) else NOT_CONVERGED
 
 
+@main.command()
+@click.argument("figures", nargs=-1, required=True, metavar="FIGURE...")
+@click.option("-o", "--output", default="reproduction", show_default=True, help="A folder; each figure has one in it.")
+@click.option("--trials", type=int, help="For each cell; default: as in the paper.")
+@click.option("--quick", is_flag=True, help="Few trials: minutes in all.")
+@click.option("--workers", type=int, help="Processes, of one thread each; default: one a core.")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, whose workers are used instead.")
+@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Replace a setting, such as n=50.")
+def reproduce(
+    figures: tuple[str, ...], output: str, trials: int | None, quick: bool, workers: int | None,
+    scheduler: str | None, changes: tuple[str, ...],
+) -> None:  # fmt: skip
+    """Rerun figures of the paper: fig1 to fig8, or all.
+
+    Finished trials are kept in the output folder, so the same command goes on where it was stopped, and with more
+    --trials adds to what is there. Each figure is a table (CSV, JSON) and a plot (PNG, SVG); the report is JSON.
+    """
+    from fastquad import experiments
+
+    names = list(experiments.FIGURES) if "all" in figures else list(dict.fromkeys(figures))
+    for name in names:
+        if name not in experiments.FIGURES:
+            raise ValueError(f"there is no figure {name!r}: choose from {', '.join(experiments.FIGURES)}, all.")
+    settings = dict(_setting(change) for change in changes)
+    plots = importlib.util.find_spec("matplotlib") is not None
+    if not plots:
+        click.echo("fastquad: tables only, for there is no matplotlib: pip install 'fastquad[plots]'", err=True)
+    report = {}
+    for name in names:
+        folder = Path(output, name)
+        with _progress(name) as progress:
+            result = experiments.reproduce(
+                name, folder, trials=trials, quick=quick, settings=settings, workers=workers, scheduler=scheduler,
+                progress=progress,
+            )  # fmt: skip
+        pictures = result.draw(folder) if plots else []
+        report[name] = {key: result.about[key] for key in ("trials", "cpu_seconds", "wall_seconds")}
+        report[name]["files"] = [str(path) for path in (folder / f"{name}.csv", folder / f"{name}.json", *pictures)]
+    _report(report)
+
+
 @main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST OPTIONS]...")
 def bench(arguments: tuple[str, ...]) -> int:
@@ -165,6 +208,36 @@ def bench(arguments: tuple[str, ...]) -> int:
         raise click.ClickException("the benchmarks need pytest-benchmark: pip install 'fastquad[bench]'.")
     command = [sys.executable, "-m", "pytest", "benchmarks", "--benchmark-only", *arguments]
     return subprocess.run(command, cwd=root, check=False).returncode
+
+
+def _setting(change: str) -> tuple[str, Any]:
+    """A setting's name, and its value as JSON or else as a word."""
+    name, equals, value = change.partition("=")
+    if not equals:
+        raise ValueError(f"`--set` must be NAME=VALUE, got {change!r}.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on stderr with the time that is left, where that is a terminal; else None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr, show_pos=True) as bar:
+        before = None
+
+        def advance(done: int, total: int) -> None:
+            nonlocal before
+            if before is None:
+                # What was on disk before is left out: the time left is reckoned from the speed of this run.
+                before, bar.length = done, max(1, total - done)
+            bar.update(bar.length - bar.pos if done == total else done - before - bar.pos)
+
+        yield advance
 
 
 # -- files and reports ------------------------------------------------------------------------------------------

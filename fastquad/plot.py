@@ -1,4 +1,4 @@
-"""Pictures of a solution: how it converged, and how near it came. Needs matplotlib, imported when one is drawn."""
+"""Pictures: how a solution converged, how near it came, and where methods succeed. Needs matplotlib, imported late."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastquad import checks
 from fastquad.measurements.base import Float
 from fastquad.solution import Solution, distance
 
-__all__ = ["convergence", "recovery"]
+__all__ = ["convergence", "phase_transition", "recovery"]
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; shapes differ as well.
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
@@ -44,7 +44,7 @@ def convergence(solution: Solution, *, against: str = "n_passes", ax: Any = None
     _check_solution(solution)
     checks.choice(against, "against", _LABELS)
     if ax is None:
-        ax = _pyplot().figure(figsize=(6, 4), layout="constrained").subplots()
+        ax = new_figure((6, 4)).subplots()
     histories = [solution.history] if solution.x.ndim == 1 else solution.history
     for signal, history in enumerate(histories):
         steps = np.arange(1, len(history["residual"]) + 1) if against == "n_iter" else history[against]
@@ -91,7 +91,7 @@ def recovery(solution: Solution, x_true: ArrayLike, *, shape: tuple[int, int] | 
     X_hat = np.where(np.einsum("bn,bn->b", X_hat, X) < 0, -1.0, 1.0)[:, None] * X_hat
     if shape is not None:
         return _images(X, X_hat, distances, _checked_shape(shape, X.shape[1]))
-    figure = _pyplot().figure(figsize=(8, 2.5 * len(X)), layout="constrained")
+    figure = new_figure((8, 2.5 * len(X)))
     for ax, x, x_hat, d in zip(np.ravel(figure.subplots(len(X))), X, X_hat, distances, strict=True):
         shown = np.flatnonzero((x != 0) | (x_hat != 0))
         ax.axhline(0, color="0.7", linewidth=0.8)
@@ -102,9 +102,75 @@ def recovery(solution: Solution, x_true: ArrayLike, *, shape: tuple[int, int] | 
     return figure
 
 
+def phase_transition(result: Any) -> Any:
+    """Draw where methods succeed: a map of the success rate over k and m for each.
+
+    Parameters
+    ----------
+    result : fastquad.experiments.Result, or list of dict
+        What `fastquad.experiments.reproduce("fig2", ...)` returns, or rows of your own with "method", "m", "k" and
+        "rate", between 0 and 1. Cells without a row stay white. The line is where the rate crosses one half.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> rows = [{"method": "TWF", "m": m, "k": k, "rate": float(m > 10 * k)} for m in (25, 50) for k in (2, 4)]
+    >>> fq.plot.phase_transition(rows).savefig("phase.png")  # doctest: +SKIP
+    """
+    rows = _checked_rows(result)
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    k, m = (sorted({row[key] for row in rows}) for key in ("k", "m"))
+    columns = min(2, len(methods))
+    lines = -(-len(methods) // columns)
+    figure = new_figure((0.6 + 0.36 * len(k) * columns + 1.2, 0.7 + (0.36 * len(m) + 0.5) * lines))
+    panels = np.ravel(figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False))
+    for ax, method in zip(panels, methods, strict=False):
+        rates = np.full((len(m), len(k)), np.nan)
+        for row in rows:
+            if row["method"] == method:
+                rates[m.index(row["m"]), k.index(row["k"])] = row["rate"]
+        # Dark for failure, bright for success, in colours that are also ordered in grey and for colour-blind readers.
+        image = ax.imshow(rates, origin="lower", aspect="auto", cmap="cividis", vmin=0.0, vmax=1.0)
+        _label_cells(ax, rates)
+        if min(rates.shape) > 1 and np.isfinite(rates).all() and rates.min() < 0.5 < rates.max():
+            ax.contour(rates, levels=[0.5], colors="white", linewidths=1.5)
+        ax.set(title=method)
+        ax.set_xticks(range(len(k)), [str(value) for value in k])
+        ax.set_yticks(range(len(m)), [str(value) for value in m])
+    for ax in panels[len(methods) :]:
+        ax.remove()
+    figure.colorbar(image, ax=panels[: len(methods)].tolist(), label="success rate", shrink=0.8)
+    figure.supxlabel("nonzeros k", fontsize="medium")
+    figure.supylabel("measurements m", fontsize="medium")
+    return figure
+
+
+def _label_cells(ax: Any, rates: Float) -> None:
+    """The rate in per cent in each cell that is neither all nor nothing."""
+    for (row, column), rate in np.ndenumerate(rates):
+        if 0 < rate < 1:
+            color = "black" if rate > 0.5 else "white"
+            ax.text(column, row, f"{100 * rate:.0f}", ha="center", va="center", fontsize=7, color=color)
+
+
+def _checked_rows(result: Any) -> list[dict[str, Any]]:
+    rows = getattr(result, "rows", result)
+    keys = {"method", "m", "k", "rate"}
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) and keys <= row.keys() for row in rows):
+        raise TypeError(
+            '`result` must be what fastquad.experiments.reproduce("fig2", ...) returned, or a list of dicts with '
+            "'method', 'm', 'k' and 'rate'."
+        )
+    return rows
+
+
 def _images(X: Float, X_hat: Float, distances: Float, shape: tuple[int, int]) -> Any:
     """The rows of X as images, above those of X_hat."""
-    figure = _pyplot().figure(figsize=(1.1 * len(X) + 0.7, 2.9), layout="constrained")
+    figure = new_figure((1.1 * len(X) + 0.7, 2.9))
     axes = figure.subplots(2, len(X), squeeze=False)
     for column, (x, x_hat, d) in enumerate(zip(X, X_hat, distances, strict=True)):
         scale = {"cmap": "gray", "vmin": min(0.0, float(x.min())), "vmax": float(x.max())}
@@ -129,9 +195,10 @@ def _checked_shape(shape: tuple[int, int], n: int) -> tuple[int, int]:
     return shape
 
 
-def _pyplot() -> Any:
+def new_figure(size: tuple[float, float]) -> Any:
+    """A figure of this size in inches; an error that says what to install where there is no matplotlib."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ImportError("fastquad.plot needs matplotlib: pip install 'fastquad[plots]'.") from None
-    return plt
+    return plt.figure(figsize=size, layout="constrained")

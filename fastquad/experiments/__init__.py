@@ -1,0 +1,110 @@
+"""The experiments of the paper's section V, rerun by one call; each is data first, then a plot.
+
+`reproduce("fig2", folder)` runs the trials of a figure in parallel processes of one thread each. Every finished trial
+is on disk, so a run that was stopped goes on where it was, and more trials can be added to those that are there. The
+methods of this package stand beside the paper's, in the same axes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fastquad import checks
+from fastquad.experiments import digits, sparse
+from fastquad.experiments.experiment import Experiment, Result, run
+
+__all__ = ["FIGURES", "Experiment", "Result", "reproduce"]
+
+
+def _sparse(name: str, title: str, trials: int, quick: int, kind: str, settings: dict[str, Any]) -> Experiment:
+    functions = {part: getattr(sparse, f"{kind}_{part}") for part in ("cells", "trial", "summary")}
+    return Experiment(name, title, settings, trials, quick, **functions, draw=kind)
+
+
+def _digits(name: str, title: str, trials: int, quick: int, draw: str, settings: dict[str, Any]) -> Experiment:
+    return Experiment(name, title, settings, trials, quick, digits.cells, digits.trial, digits.summary, draw)
+
+
+#: The figures, by name.
+FIGURES: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        _sparse("fig1", "Distance of the spectral starts from x", 100, 20, "spectral", sparse.SPECTRAL),
+        _sparse("fig2", "Success rates", 100, 3, "phase", sparse.PHASE),
+        _sparse("fig3", "Error under noise", 50, 5, "noise", sparse.NOISE),
+        _digits("fig4", "Digits from m = 120 measurements", 1, 1, "pictures", digits.FEW),
+        _digits("fig5", "Digits from m = 400 measurements", 1, 1, "pictures", digits.MANY),
+        _digits("fig6", "Digits: cosine similarity against m", 10, 1, "cosine_by_m", digits.BY_M),
+        _digits("fig7", "Digits from m = 200 measurements with noise σ = 0.2", 1, 1, "pictures", digits.NOISY),
+        _digits("fig8", "Digits: cosine similarity against the noise", 10, 1, "cosine_by_sigma", digits.BY_SIGMA),
+    )
+}
+
+
+def reproduce(
+    figure: str,
+    folder: str | os.PathLike,
+    *,
+    trials: int | None = None,
+    quick: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Result:
+    """Run the experiment behind a figure of the paper, or what is missing of it.
+
+    Parameters
+    ----------
+    figure : {"fig1", ..., "fig8"}
+    folder : path
+        Where finished trials are kept, and where the tables (CSV, JSON) go: made where it does not exist. An error
+        where it holds trials with other settings.
+    trials : int, optional
+        How many for each cell; default: as in the paper.
+    quick : bool
+        Fewer trials, for a first look; where `trials` is given, that counts.
+    settings : dict, optional
+        Settings of the experiment to replace, such as `{"n": 50}`; see `FIGURES["fig2"].settings`.
+    workers : int, optional
+        Processes, of one thread each; default: the number of threads that fastquad would use.
+    scheduler : str, optional
+        The address of a Dask scheduler, whose workers are used instead.
+    progress : function, optional
+        Called with (trials done, trials in all) at the start and after each.
+
+    Returns
+    -------
+    Result
+        With `rows`, the table, `trials`, and `draw(folder)`, which plots.
+
+    Notes
+    -----
+    New processes are started fresh ("spawn"), so a script that calls this needs the guard
+    `if __name__ == "__main__":`.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> small = {"n": 20, "k": [2], "m": [40, 60], "methods": ["TWF", "AMP–LM"]}
+    >>> result = fq.experiments.reproduce("fig2", "fig2", trials=10, settings=small)  # doctest: +SKIP
+    >>> result.rows[0]["rate"]  # doctest: +SKIP
+    1.0
+    """
+    experiment = FIGURES[checks.choice(figure, "figure", FIGURES)]
+    if settings:
+        experiment = experiment.changed(settings)
+    if trials is None:
+        trials = experiment.quick_trials if quick else experiment.trials
+    checks.count(trials, "trials")
+    if workers is not None:
+        checks.count(workers, "workers")
+    if workers is not None and scheduler is not None:
+        raise ValueError("`workers` and `scheduler` exclude each other: the cluster has workers of its own.")
+    path = Path(folder)
+    result = run(experiment, path, trials, workers=workers, scheduler=scheduler, progress=progress)
+    result.save(path)
+    return result

@@ -1,0 +1,139 @@
+"""The experiments with a generative prior: figures 4 to 8.
+
+Signals are test images of MNIST divided by their norm, out of those that come with the package; the decoder is the
+bundled one. A trial draws A and ten images, which all methods recover in one batch. A is stored in float32.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import Any
+
+import numpy as np
+
+from fastquad import datasets, decoders
+from fastquad.experiments.sparse import Row, Settings, grouped
+from fastquad.experiments.statistics import mean_interval
+from fastquad.front_door import solve
+from fastquad.measurements import pack
+from fastquad.measurements.base import Float
+from fastquad.priors import Generative
+
+SHAPE = (28, 28)
+#: The nearest signal of the decoder to the true image: no method can be expected to come nearer.
+BEST = "nearest in range"
+
+_COMMON: Settings = {
+    "images": 10,
+    "methods": ["PPower", "PGD1", "PGD", "LatentLM"],
+    "restarts": 5,  # of the projection, by Adam
+    "adam_steps": 100,
+    "adam_rate": 0.1,
+    "iterations": 10,
+    "mu": 0.9,
+    "dtype": "float32",
+    "pictures": False,
+}
+
+FEW: Settings = _COMMON | {"m": [120], "sigma": [0.0], "pictures": True}
+MANY: Settings = _COMMON | {"m": [400], "sigma": [0.0], "pictures": True}
+BY_M: Settings = _COMMON | {"m": [10, 40, 80, 120, 150, 200, 250, 300, 350, 400], "sigma": [0.0]}
+NOISY: Settings = _COMMON | {"m": [200], "sigma": [0.2], "pictures": True}
+BY_SIGMA: Settings = _COMMON | {"m": [200], "sigma": [0.1, 0.2, 0.5, 1.0, 2.0]}
+
+
+def cells(settings: Settings) -> list[Row]:
+    """One for each m, which has all levels of noise: A is what takes long to draw."""
+    return [{"m": m} for m in settings["m"]]
+
+
+def trial(settings: Settings, cell: Row, number: int) -> list[Row]:
+    """Ten images, recovered by each method at each level of noise."""
+    chosen, X = images(settings["images"], number)
+    rng = np.random.default_rng([6, number])
+    # The first m matrices do not depend on how many there are.
+    A = pack(rng.standard_normal((cell["m"], X.shape[1], X.shape[1]), dtype=np.dtype(settings["dtype"])))
+    Y = A.measure(np.ascontiguousarray(X.T)).T
+    draw = np.random.default_rng([7, cell["m"], number]).standard_normal(Y.shape)
+    prior = Generative(decoders.mnist())
+    rows = _described(settings, number, chosen, X, X, method="true", sigma=0.0) if settings["pictures"] else []
+    nearest = prior.signal(prior.project(X, method="lm"))
+    for sigma in settings["sigma"]:
+        y = Y + sigma * draw
+        rows += _described(settings, number, chosen, X, nearest, method=BEST, sigma=sigma)
+        for method in settings["methods"]:
+            start = time.thread_time()
+            solution = solve(A, y, prior=prior, norm=1.0, rng=number, **_options(method, settings, X))
+            cpu = round(time.thread_time() - start, 4)
+            rows += _described(
+                settings, number, chosen, X, solution.x, method=method, sigma=sigma,
+                passes=round(float(np.mean(solution.n_passes)), 3), batch_cpu=cpu,
+            )  # fmt: skip
+    return rows
+
+
+def summary(settings: Settings, trials: list[Row]) -> list[Row]:
+    """The mean cosine similarity, over images and draws."""
+    rows = []
+    for (method, m, sigma), group in grouped(trials, "method", "m", "sigma"):
+        if method == "true":
+            continue
+        cosines = np.array([row["cosine"] for row in group])
+        low, high = mean_interval(cosines)
+        rows.append(
+            {"method": method, "m": m, "sigma": sigma, "draws": len({row["trial"] for row in group}),
+             "images": len(cosines), "mean": cosines.mean(), "low": low, "high": high, "min": cosines.min()}
+        )  # fmt: skip
+        if method != BEST:
+            rows[-1]["mean_passes"] = float(np.mean([row["passes"] for row in group]))
+            rows[-1]["mean_cpu"] = float(np.mean([row["batch_cpu"] for row in group])) / settings["images"]
+    return rows
+
+
+def images(count: int, number: int) -> tuple[np.ndarray, Float]:
+    """Their places among the bundled images, and the images (count, 784) with norm one; the same for every figure."""
+    bundled, _ = datasets.mnist_samples()
+    chosen = np.random.default_rng([5, number]).choice(len(bundled), count, replace=False)
+    X = bundled[chosen].reshape(count, -1).astype(np.float64)
+    return chosen, X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def picture(text: str) -> Float:
+    """The image in a row's "pixels"."""
+    return np.frombuffer(base64.b64decode(text), dtype="<f2").astype(np.float64).reshape(SHAPE)
+
+
+def _described(settings: Settings, number: int, chosen: np.ndarray, X: Float, X_hat: Float, **values: Any) -> list[Row]:
+    """A row for each image: how near it came, and the picture where it will be shown."""
+    norms = np.linalg.norm(X_hat, axis=1)
+    cosines = np.einsum("bn,bn->b", X, X_hat) / np.where(norms > 0, norms, 1.0)
+    rows = [values | {"image": int(i), "cosine": float(c)} for i, c in zip(chosen, cosines, strict=True)]
+    if settings["pictures"] and number == 0:
+        for row, x_hat in zip(rows, X_hat, strict=True):
+            row["pixels"] = base64.b64encode(x_hat.astype("<f2").tobytes()).decode()
+    return rows
+
+
+def _options(method: str, settings: Settings, X: Float) -> dict[str, Any]:
+    """What `solve` is told for a method; the paper's have its settings."""
+    from fastquad.solvers.latent import LatentLM
+    from fastquad.solvers.pgd import PGD
+    from fastquad.solvers.ppower import PPower
+
+    if method == "LatentLM":
+        return {"method": LatentLM()}
+    projection: Any = {
+        "restarts": settings["restarts"], "n_steps": settings["adam_steps"], "rate": settings["adam_rate"],
+        "race": False,  # all restarts go to their end, as in the paper
+    }  # fmt: skip
+    if method == "PPower":
+        return {"method": PPower(**projection)}
+    # A step further than the paper counts: the start is the first. They do not stop before.
+    options: dict[str, Any] = {
+        "method": PGD(step=settings["mu"], min_step=0.0, **projection),
+        "max_iter": settings["iterations"] + 1,
+    }
+    if method == "PGD1":
+        options["x0"] = np.full(X.shape, X.shape[1] ** -0.5)
+    return options

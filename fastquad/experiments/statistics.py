@@ -1,0 +1,36 @@
+"""Confidence intervals of what a figure shows: success rates, medians and means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import beta, binom, t
+
+from fastquad.measurements.base import Float
+
+LEVEL = 0.95
+
+
+def rate_interval(successes: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
+    """The exact (Clopper–Pearson) interval of a success rate."""
+    tail = (1 - level) / 2
+    low = float(beta.ppf(tail, successes, trials - successes + 1)) if successes else 0.0
+    high = float(beta.ppf(1 - tail, successes + 1, trials - successes)) if successes < trials else 1.0
+    return low, high
+
+
+def median_interval(values: Sequence[float] | Float, level: float = LEVEL) -> tuple[float, float]:
+    """The order statistics between which the median lies; where there are too few values, the extremes."""
+    ordered = np.sort(values)
+    outside = max(1, int(binom.ppf((1 - level) / 2, len(ordered), 0.5)))
+    return float(ordered[outside - 1]), float(ordered[len(ordered) - outside])
+
+
+def mean_interval(values: Sequence[float] | Float, level: float = LEVEL) -> tuple[float, float]:
+    """Student's interval of a mean; NaN for a single value."""
+    values = np.asarray(values, dtype=np.float64)
+    if len(values) < 2:
+        return float("nan"), float("nan")
+    half = float(t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    return float(values.mean()) - half, float(values.mean()) + half

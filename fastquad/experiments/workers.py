@@ -1,0 +1,142 @@
+"""Trials in parallel: each in a process with one thread, on this machine or on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing.connection import wait as wait_for
+from typing import Any
+
+from fastquad import parallel
+from fastquad.experiments.records import Record, now
+
+# What BLAS and fastquad read when they are loaded: trials are the parallel part, and none of them needs more.
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "FASTQUAD_NUM_THREADS")
+
+#: (function, its arguments but the trial, trial)
+Unit = tuple[Callable[..., list[dict[str, Any]]], dict[str, Any], dict[str, Any], int]
+
+
+def perform(unit: Unit) -> Record:
+    """Run one trial: what it found, and the time that it took on a clock and on the processor."""
+    trial, settings, cell, number = unit
+    wall, cpu = time.perf_counter(), time.thread_time()
+    rows = trial(settings, cell, number)
+    return {
+        "cell": cell,
+        "trial": number,
+        "rows": rows,
+        "cpu": round(time.thread_time() - cpu, 4),
+        "wall": round(time.perf_counter() - wall, 4),
+        "finished": now(),
+    }
+
+
+def run(
+    units: list[Unit], *, workers: int | None = None, scheduler: str | None = None
+) -> Generator[Record, None, None]:
+    """The records of the units, as they are finished."""
+    if scheduler is not None:
+        return _on_dask(units, scheduler)
+    n = parallel.resolve(None) if workers is None else workers
+    return _in_processes(units, min(n, len(units)))
+
+
+def _in_processes(units: list[Unit], n: int) -> Generator[Record, None, None]:
+    if not units:
+        return
+    others = set(multiprocessing.active_children())
+    # A fresh interpreter for each: nothing of this process, threads least of all, is taken along.
+    context = multiprocessing.get_context("spawn")
+    with _environment(dict.fromkeys(_ONE_THREAD, "1")):
+        pool = ProcessPoolExecutor(n, mp_context=context, initializer=_begin)
+        try:
+            yield from _as_finished(pool, units, in_flight=2 * n)
+            pool.shutdown()
+        except BrokenProcessPool:
+            raise MemoryError(
+                "a worker was killed, perhaps for lack of memory: the same call goes on, with fewer `workers`."
+            ) from None
+        finally:
+            # After an error or Ctrl-C nobody waits for the trials that are half done: they are run again next time.
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+            pool.shutdown(cancel_futures=True)
+
+
+def _as_finished(pool: ProcessPoolExecutor, units: Iterable[Unit], in_flight: int) -> Generator[Record, None, None]:
+    """Hand out the units in order, no more than `in_flight` at a time."""
+    remaining = iter(units)
+    waiting: set[Future[Record]] = {pool.submit(perform, unit) for unit in islice(remaining, in_flight)}
+    while waiting:
+        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        waiting |= {pool.submit(perform, unit) for unit in islice(remaining, len(done))}
+        for future in done:
+            yield future.result()
+
+
+def _begin() -> None:
+    """In a new worker: Ctrl-C is the parent's matter, and a worker whose parent was killed ends too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait_for([sentinel])
+    os._exit(1)
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """With these variables, which new processes inherit."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _on_dask(units: list[Unit], address: str) -> Generator[Record, None, None]:
+    with connect(address) as client:
+        from distributed import as_completed
+
+        # Not pure: a trial that failed on a lost worker is run again, and none is looked up by its arguments.
+        futures = client.map(_perform_on_one_thread, units, pure=False)
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+                future.release()
+        finally:
+            client.cancel(futures)
+
+
+def connect(address: str) -> Any:
+    """A client of the Dask scheduler at this address; an error in one line where there is none."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError("`scheduler` needs Dask: pip install 'fastquad[dask]'.") from None
+    try:
+        return Client(address, timeout=10)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"`scheduler`: no Dask scheduler answers at {address!r} ({error}).") from None
+
+
+def _perform_on_one_thread(unit: Unit) -> Record:
+    parallel.set_num_threads(1)
+    return perform(unit)
