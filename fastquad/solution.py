@@ -26,8 +26,8 @@ class Status(Enum):
         "sparser x (method='auto', a larger beta)."
     )
     AMBIGUOUS = (
-        "The residual is zero, but A has a symmetry, by which another signal has the same measurements: x is one of "
-        "them. Use measurements without that symmetry, or more knowledge of the signal to choose."
+        "The residual is zero, but the structure of A lets another signal have the same measurements: x is one of "
+        "them. Use measurements without that structure, more of them, or more knowledge of the signal to choose."
     )
     STAGNATED = (
         "Stagnated: the steps became negligible while the residual did not. Try another start (x0), more "

@@ -263,7 +263,7 @@ class AMP(Solver):
         for start, tuning in attempts(problem, ensemble, range(self.n_attempts)):
             trail = yield from run(problem, ensemble, start, tuning, cache, self.max_sweeps)
             for found in (yield from candidates(problem, trail, cache)):
-                outcome = verdict(problem, entries, found, self.name)
+                outcome = yield from verdict(problem, entries, found, self.name)
                 if outcome is not None:
                     return outcome
                 if best is None or found.residual < best.residual:

@@ -108,7 +108,7 @@ class _Desk:
         if support.size >= self.problem.m:
             support = np.sort(np.argsort(-np.abs(x0), kind="stable")[: self.problem.m - 1])
         found = yield from fit(self.problem, x0, support, _FROM_START, self.cache)
-        return self.judge(found, "lm")
+        return (yield from self.judge(found, "lm"))
 
     def quick_pursuit(self) -> Stage:
         """The first levels of pursuit, where few large coordinates are likely."""
@@ -121,7 +121,9 @@ class _Desk:
         diagonals = yield Diagonals()
         if not levels or not _looks_sparse(self.problem.y, diagonals):
             return None
-        return (yield from self._search(levels))
+        outcome = yield from self._search(levels)
+        # Two levels are too few to tell signal in noise from a part of the signal.
+        return outcome if outcome is None or outcome.noise is None or self.problem.noise is not None else None
 
     def pursue(self) -> Stage:
         """Pursuit on all levels."""
@@ -131,7 +133,9 @@ class _Desk:
         if self.search is None:
             self.search = yield from pursuit.Search.begin(self.problem, self.entries)
         outcome, best = yield from pursuit.run(self.problem, self.entries, self.search, levels, self.cache)
-        return self.judge(best, "pursuit") if outcome is None and best is not None else outcome
+        if outcome is None and best is not None:
+            outcome = yield from self.judge(best, "pursuit")
+        return outcome
 
     def all_coordinates(self) -> Stage:
         """Levenberg–Marquardt on all coordinates from the spectral vector, where its matrices fit in memory."""
@@ -144,7 +148,7 @@ class _Desk:
         # Below m = 2 n the descent may have ended elsewhere, and what it ended at is no sign of noise.
         if self.problem.noise != 0 and self.problem.m >= 2 * n and not exact_enough(self.problem, found.residual):
             found = yield from noise.sparsified(self.problem, found, self.cache)
-        return self.judge(found, "lm")
+        return (yield from self.judge(found, "lm"))
 
     def message_passing(self, attempts: range) -> Stage:
         """AMP from these of its attempts, where its matrices fit in memory."""
@@ -154,7 +158,7 @@ class _Desk:
         for start, tuning in amp.attempts(self.problem, ensemble, attempts):
             trail = yield from amp.run(self.problem, ensemble, start, tuning, self.cache)
             for found in (yield from amp.candidates(self.problem, trail, self.cache)):
-                outcome = self.judge(found, "amp")
+                outcome = yield from self.judge(found, "amp")
                 if outcome is not None:
                     return outcome
         return None
@@ -171,7 +175,7 @@ class _Desk:
             x = yield from gibbs.anneal(problem, self.search.store, _ANNEALING_SWEEPS)
             size = int(np.count_nonzero(x)) + 2
             found = yield from amp.fit_largest(problem, x, np.abs(x), size, self.cache)
-            outcome = self.judge(found, "gibbs")
+            outcome = yield from self.judge(found, "gibbs")
             if outcome is not None:
                 return outcome
         return None
@@ -183,9 +187,9 @@ class _Desk:
 
     # -- verdicts -----------------------------------------------------------------------------------------------
 
-    def judge(self, found: Fit, method: str) -> Outcome | None:
+    def judge(self, found: Fit, method: str) -> Stage:
         """The outcome where a fit ends the solve; otherwise it is remembered if it is the best."""
-        outcome = verdict(self.problem, self.entries, found, method)
+        outcome = yield from verdict(self.problem, self.entries, found, method)
         if outcome is None and (self.best is None or found.residual < self.best.residual):
             self.best, self.best_method = found, method
         return outcome
@@ -201,10 +205,10 @@ class _Desk:
 def _looks_sparse(y: Float, diagonals: Float) -> bool:
     """Whether the diagonals show large coordinates.
 
-    `I = diag^T y` has entries x_l² times a constant, plus noise of variance |y|²|a_l|²; the sum of the squares of
-    the normalised entries has the mean n and the variance 2n without a signal, and is larger by Σ x_l⁴ with one.
+    `I = diag^T y` has entries x_l² times a constant, plus noise of variance |y|²|a_l|²/m; the sum of the squares of
+    the normalised entries has the mean n and the variance 2n without a signal, and is larger by m Σ x_l⁴/|x|⁴ with one.
     """
-    n = diagonals.shape[1]
-    squares = np.einsum("ij,ij->j", diagonals, diagonals) * float(y @ y)
+    m, n = diagonals.shape
+    squares = np.einsum("ij,ij->j", diagonals, diagonals) * float(y @ y) / m
     normalised = (y @ diagonals) ** 2 / np.where(squares > 0, squares, 1.0)
     return float(normalised.sum()) > n + np.sqrt(2.0 * n)

@@ -7,6 +7,7 @@ that the user can be told, and so that an answer is not certified where the stru
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from typing import Any, NamedTuple
 
@@ -27,13 +28,15 @@ class Entries(NamedTuple):
 
     `gain` is 1/σ² with σ² twice the variance of an off-diagonal entry of Ã (σ = 1 for A of independent standard normal
     entries); `centred` says that they have no common mean, `independent` that no dependence shows. `symmetries` may
-    hold "reversed" and "shifted": A is the same with its coordinates in reverse order, or moved by one.
+    hold "reversed" and "shifted": A is the same with its coordinates in reverse order, or moved by one. `bits` is the
+    information in an entry (−log2 of the chance that two are equal): infinite unless entries take few values.
     """
 
     gain: float = 1.0
     centred: bool = True
     independent: bool = True
     symmetries: tuple[str, ...] = ()
+    bits: float = math.inf
 
     def describe(self) -> str:
         """What is special, as a sentence; empty where nothing is."""
@@ -51,7 +54,7 @@ def sample_entries(problem: Problem) -> Generator[Any, Any, Entries]:
     diagonals = yield Diagonals()
     side = min(_SIDE, (n - 1) // 2)
     if side == 0 or m < 4:
-        return Entries()
+        return Entries(bits=_bits(diagonals))
     chosen = np.random.default_rng(0).permutation(n - 1)[: 2 * side]
     rows, columns = np.sort(chosen[:side]), np.sort(chosen[side:])
     block = yield Block(rows, columns)
@@ -65,13 +68,15 @@ def sample_entries(problem: Problem) -> Generator[Any, Any, Entries]:
     centred = _no_mean(sample) and _no_mean(diagonals)
     variance = float(np.mean(sample**2) if centred else np.mean(np.var(sample, axis=0, ddof=1)))
     scale = float(np.mean(sample**2) + np.mean(diagonals**2))
+    bits = min(_bits(sample), _bits(diagonals))
     if variance <= 1e-12 * scale:
-        return Entries(gain=1 / scale if scale > 0 else 1.0, independent=False, symmetries=tuple(symmetries))
+        return Entries(gain=1 / scale if scale > 0 else 1.0, independent=False, symmetries=tuple(symmetries), bits=bits)
     return Entries(
         gain=1 / (2 * variance),
         centred=centred,
-        independent=not symmetries and _uncorrelated(sample) and _uncorrelated(sample**2),
+        independent=not symmetries and _full_rank(block) and _uncorrelated(sample) and _uncorrelated(sample**2),
         symmetries=tuple(symmetries),
+        bits=bits,
     )
 
 
@@ -81,6 +86,19 @@ def _no_mean(sample: Float) -> bool:
     variance = np.var(sample, axis=0)
     statistic = float(np.sum(m * np.mean(sample, axis=0) ** 2 / np.maximum(variance, 1e-300)))
     return bool(statistic < count + _DEVIATIONS * np.sqrt(2.0 * count))
+
+
+def _bits(sample: Float) -> float:
+    """−log2 of the chance that two of these numbers are equal; infinite where that is below one in a thousand."""
+    _, counts = np.unique(sample, return_counts=True)
+    chance = float(np.sum(counts * (counts - 1.0)) / (sample.size * max(1.0, sample.size - 1.0)))
+    return -math.log2(chance) if chance > 1e-3 else math.inf
+
+
+def _full_rank(blocks: Float) -> bool:
+    """Whether the matrices are of full rank, as far as a few of their blocks tell."""
+    some = blocks[:: max(1, len(blocks) // 32)]
+    return bool((np.linalg.matrix_rank(some, tol=None) == min(some.shape[1:])).mean() > 0.5)
 
 
 def _uncorrelated(sample: Float) -> bool:

@@ -99,7 +99,7 @@ class Descent:
         if steps >= 2 and curve[-3] - curve[-1] <= _NEGLIGIBLE * curve[-3]:
             return True
         # At the level of rounding ‖r‖ wanders: nothing is left to gain once it no longer halves.
-        if self.residual < 1e-12 and curve[-1] > 0.25 * curve[-2]:
+        if steps >= 1 and self.residual < 1e-12 and curve[-1] > 0.25 * curve[-2]:
             return True
         slow = steps >= rule.patience and curve[-1 - rule.patience] < rule.factor * curve[-1]
         return slow and self.residual > 1e-3

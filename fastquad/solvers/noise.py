@@ -9,8 +9,10 @@ place of RSS/m keeps large supports from looking good. (For k = 3 and n = 100 th
 the least.) Adding the coordinate with the largest gain and dropping the one that costs least, while the score falls,
 leads to the support. Its least-squares fit has the norm of x without the bias that the noise puts into φ.
 
-A fit is taken for signal in noise where its score is below −0.35 m, with at most m/4 coordinates: y is then explained
-far beyond what a choice of coordinates could do by chance.
+A fit is taken for signal in noise where two things hold. Its score is below −0.35 m and below −20, with at most m/4
+coordinates: y is then explained far beyond what a choice of coordinates could do by chance. And what is left looks like
+noise: a fit that lacks a part δ of the signal leaves r ≈ −2 W δ with W the products of the fit, so that r leans towards
+columns of W, however many coordinates δ has (see `share_left_out`).
 """
 
 from __future__ import annotations
@@ -26,14 +28,16 @@ from fastquad.measurements.base import Float
 from fastquad.solvers import quartic
 from fastquad.solvers.base import Problem
 from fastquad.solvers.driver import EXACT_RESIDUAL, Diagonals, Products
-from fastquad.solvers.lm import Fit, GrowingBlock, Rule, fit
+from fastquad.solvers.lm import Fit, GrowingBlock, Rule, dense_score, fit
 
 _REFIT = Rule(max_steps=30)
 _MAX_CHANGES = 40
 # Fits with more coordinates than this share of m are not told apart from overfitting.
 MAX_SHARE = 1 / 4
-# How far the score must fall below that of a constant, for each measurement.
-_CONVINCING = 0.35
+# How far the score must fall below that of a constant: for each measurement, and at least (odds of e^10).
+_CONVINCING, _CONVINCING_AT_LEAST = 0.35, 20.0
+# Of the residual, at least the rest must be noise.
+_MAX_LEFT_OUT = 1 / 2
 
 Proposal = Generator[Any, Any, tuple[NDArray[np.intp], Float] | None]
 
@@ -53,13 +57,38 @@ def sigma(problem: Problem, residual: float, s: int) -> float:
     return residual * float(np.linalg.norm(problem.y)) / math.sqrt(max(1, problem.m - s))
 
 
-def convincing(problem: Problem, residual: float, s: int) -> bool:
-    """Whether this is signal in noise: decided by the score, and by the noise level where it is given."""
-    m = problem.m
-    if problem.noise == 0 or s > MAX_SHARE * m or score(problem, residual, s) > -_CONVINCING * m:
+def convincing(problem: Problem, found: Fit) -> Generator[Any, Any, bool]:
+    """Whether this is signal in noise: by the score, and by the noise level or else the look of the residual."""
+    m, s = problem.m, found.support.size
+    if problem.noise == 0 or not _beyond_chance(problem, found.residual, s):
         return False
-    limit = math.inf if problem.noise is None else problem.noise * math.sqrt(m + 3 * math.sqrt(2 * m))
-    return residual * float(np.linalg.norm(problem.y)) <= limit
+    if problem.noise is not None:
+        limit = problem.noise * math.sqrt(m + 3 * math.sqrt(2 * m))
+        return found.residual * float(np.linalg.norm(problem.y)) <= limit
+    return s == problem.n or (yield from share_left_out(problem, found)) < _MAX_LEFT_OUT
+
+
+def _beyond_chance(problem: Problem, residual: float, s: int) -> bool:
+    if s == problem.n:  # nothing was chosen
+        return dense_score(problem, residual, s) < 0
+    needed = max(_CONVINCING * problem.m, _CONVINCING_AT_LEAST)
+    return s <= MAX_SHARE * problem.m and score(problem, residual, s) < -needed
+
+
+def share_left_out(problem: Problem, found: Fit) -> Generator[Any, Any, float]:
+    """The share of ‖r‖² that is signal outside of the support: about 0 for noise, 1 where a part of x is left out.
+
+    P has the other N columns of W, without their components in the span of the support's (r is orthogonal to it) and
+    of unit length: vectors in M = m − s dimensions. For noise, `u = r/‖r‖` has a random direction, and ‖P^T u‖² the
+    mean N/M with a standard deviation of about sqrt(2N)/M. For r = P δ it is larger by about 1, whatever the number of
+    coordinates that δ has.
+    """
+    W = yield Products(found.x)
+    span, _ = np.linalg.qr(found.W)
+    P = np.delete(W, found.support, axis=1)
+    P -= span @ (span.T @ P)
+    P /= np.maximum(np.linalg.norm(P, axis=0), 1e-300)
+    return float(np.sum((found.r @ P) ** 2)) / float(found.r @ found.r) - P.shape[1] / (problem.m - found.support.size)
 
 
 def sparsified(problem: Problem, found: Fit, cache: GrowingBlock) -> Generator[Any, Any, Fit]:

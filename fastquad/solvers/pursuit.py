@@ -30,7 +30,7 @@ from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import EXACT_RESIDUAL, Diagonals, Outcome, Step, Steps
 from fastquad.solvers.ensemble import Entries, sample_entries
 from fastquad.solvers.extension import Extension, Support
-from fastquad.solvers.growth import Growth, Run, ranked
+from fastquad.solvers.growth import Growth, Run, ranked, rounds
 from fastquad.solvers.lm import Fit, GrowingBlock, Rule, fit
 from fastquad.solvers.noise import score, stepwise
 from fastquad.solvers.pairs import PairStore
@@ -47,7 +47,7 @@ _POLISH = Rule(max_steps=50)
 # A support with a score below this, for each measurement, may be signal in noise: worth a closer look.
 _PROMISING = 0.1
 # So many further levels must confirm what looks like noise.
-_UNCHANGED_LEVELS = 2
+_UNCHANGED_LEVELS = 1
 
 
 class Phase(NamedTuple):
@@ -132,7 +132,9 @@ class Search:
     def _phase(self, p: int, phase: Phase) -> Generator[Any, Any, None]:
         """Grow from every seed; then prune and extend the best."""
         runs: list[Run] = []
-        for grown in self.growth.rounds(min(p, _MAX_SEEDS), phase.skips, phase.limit):
+        before: list[float] = []
+        for seeds, skips in rounds(min(p, _MAX_SEEDS), phase.skips):
+            grown = yield from self.growth.round(seeds, skips, phase.limit, before)
             fresh = [run for run in grown if run.curve.size]  # a seed of the wrong sign may not grow at all
             if not fresh:
                 continue
@@ -202,7 +204,7 @@ def run(
     """Pursuit on these levels: the outcome that ends the solve, or the best fit.
 
     A support that lacks a few small coordinates looks like noise. So where no noise level was given, what looks like it
-    is taken for it only when two further levels, or the end, have brought nothing better.
+    is taken for it only when a further level, or the end, has brought nothing better.
     """
     best: Fit | None = None
     noisy: Outcome | None = None
@@ -211,7 +213,7 @@ def run(
         yield from search.level(level)
         before = np.inf if noisy is None else noisy.residual
         for found in (yield from search.fits(cache)):
-            outcome = verdict(problem, entries, found, "pursuit")
+            outcome = yield from verdict(problem, entries, found, "pursuit")
             if outcome is None:
                 best = found if best is None or found.residual < best.residual else best
             elif outcome.noise is None or problem.noise is not None:
