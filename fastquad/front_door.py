@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from fastquad import checks, parallel
 from fastquad.measurements import as_measurements
-from fastquad.measurements.base import Float
+from fastquad.measurements.base import Float, Measurements
 from fastquad.memory import budget
 from fastquad.priors.base import Prior
 from fastquad.solution import Solution, stacked, trivial
@@ -39,6 +41,7 @@ def solve(
     callback: Callable[[State], object] | None = None,
     x_true: ArrayLike | None = None,
     memory: int | str | None = None,
+    checkpoint: str | os.PathLike | None = None,
     n_threads: int | None = None,
     rng: Seed = None,
     verbose: int = 0,
@@ -70,7 +73,7 @@ def solve(
     max_passes : float, optional
         At most so many passes over A.
     max_time : float, optional
-        No further step after so many seconds.
+        No further step after so many seconds of this call.
     callback : function, optional
         Called after every step with the state (`state.x, state.n_iter, state.n_passes, state.residual`, for a batch
         also `state.signal`); the solve of this signal stops where it returns True.
@@ -80,6 +83,11 @@ def solve(
         A budget for the whole solve, in bytes or such as "4 GB"; default: half of what this process can have. A packed
         folder that is larger is read anew for every pass (see `fastquad.open`; what was read is told in
         `Solution.message`), and solvers keep no more of A than fits. An array that is in memory is not counted.
+    checkpoint : str or path, optional
+        A file that keeps what the solve has got so far. Killed at any moment, the same call goes on from the last
+        complete step and ends with the same bits; so does one with a larger budget (`max_iter`, `max_passes`,
+        `max_time`), after a solve that ran out of it. After a solve that ended by itself, the same call returns its
+        answer. See the page on large tensors.
     n_threads : int, optional
         Default: see `fastquad.set_num_threads`. The answer does not depend on it.
     rng : int or numpy.random.Generator, optional
@@ -113,6 +121,8 @@ def solve(
     """
     for option in unknown:
         raise TypeError(_unknown_option(option))
+    if memory is None and checkpoint is not None:
+        memory = _memory_of(checkpoint)
     measurements = as_measurements(A, memory=memory)
     room = measurements.memory or budget(memory)
     m, n = measurements.m, measurements.n
@@ -129,28 +139,70 @@ def solve(
     n_threads = parallel.resolve(n_threads)
     rngs = checks.generator(rng, default=0).spawn(b)
 
-    solutions: dict[int, Solution] = {}
-    runs: dict[int, Run] = {}
-    for i in range(b):
-        if not Y[i].any():
-            solutions[i] = trivial(n, solver.name)
-            continue
+    def start(i: int, resume: dict[str, Any] | None) -> Run:
         problem = Problem(
             m=m, n=n, y=Y[i], dtype=measurements.dtype, prior=prior, x0=None if X0 is None else X0[i],
-            norm=norms[i], noise=noise, tol=tol, rng=rngs[i], memory=room,
+            norm=norms[i], noise=noise, tol=tol, rng=rngs[i], memory=room, resume=resume,
         )  # fmt: skip
-        runs[i] = Run(
+        return Run(
             solver.steps(problem), m, solver.name, limits, x_true=None if X_true is None else X_true[i],
             rounding=8 * float(np.finfo(measurements.dtype).eps), noise=(noise or 0.0) / float(np.linalg.norm(Y[i])),
             signal=i if batch else None,
         )  # fmt: skip
-    read = measurements.bytes_read
-    solutions |= dict(zip(runs, drive(measurements, list(runs.values()), n_threads), strict=True))
-    read = measurements.bytes_read - read
-    if read:
-        said = f"{read / 1e9:.3g} GB were read from disk."
-        solutions = {i: replace(each, message=f"{each.message} {said}") for i, each in solutions.items()}
-    return stacked([solutions[i] for i in range(b)]) if batch else solutions[0]
+
+    signals = [i for i in range(b) if Y[i].any()]
+    if checkpoint is None or not signals:
+        read = measurements.bytes_read
+        found = drive(measurements, [start(i, None) for i in signals], n_threads)
+        found = _with_bytes_read(found, measurements.bytes_read - read)
+    else:
+        what = {
+            "A": measurements._identity(), "y": Y, "prior": prior, "method": (solver.name, solver), "x0": X0,
+            "norm": norms, "noise": noise, "tol": tol, "rng": [each.bit_generator.state for each in rngs],
+        }  # fmt: skip
+        found = _with_checkpoint(checkpoint, what, measurements, room, signals, start, n_threads)
+    solutions = dict(zip(signals, found, strict=True))
+    every = [solutions[i] if i in solutions else trivial(n, solver.name) for i in range(b)]
+    return stacked(every) if batch else every[0]
+
+
+def _with_checkpoint(
+    path: str | os.PathLike,
+    what: dict[str, Any],
+    measurements: Measurements,
+    memory: int,
+    signals: list[int],
+    start: Callable[[int, dict[str, Any] | None], Run],
+    n_threads: int,
+) -> list[Solution]:
+    """The answers for these signals: from a checkpoint, or by going on from it."""
+    from fastquad.solvers.checkpoint import Checkpoint, restored
+
+    with Checkpoint(path) as saved:
+        saved.begin(what, memory, measurements.nbytes, lambda: measurements.bytes_read)
+        found = saved.solutions()
+        if found is None:
+            states = zip(signals, saved.states(len(signals)), strict=True)
+            runs = [restored(partial(start, i), state) for i, state in states]
+            found = _with_bytes_read(drive(measurements, runs, n_threads, saved), saved.total_read)
+            saved.finish(found)
+    return found
+
+
+def _memory_of(checkpoint: str | os.PathLike) -> int | None:
+    """The budget that a checkpoint was begun with, where there is one: with the same budget come the same bits."""
+    from fastquad.solvers.checkpoint import Checkpoint
+
+    with Checkpoint(checkpoint) as saved:
+        return saved.memory
+
+
+def _with_bytes_read(solutions: list[Solution], count: int) -> list[Solution]:
+    """The solutions, with what was read from disk in their messages."""
+    if not count:
+        return solutions
+    said = f"{count / 1e9:.3g} GB were read from disk."
+    return [replace(solution, message=f"{solution.message} {said}") for solution in solutions]
 
 
 def spectral_init(

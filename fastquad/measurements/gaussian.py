@@ -63,6 +63,9 @@ class GaussianTensor(GeneratedTensor):
         self._fill(i // LANES, np.array([j], dtype=np.int32), np.array([k], dtype=np.int32), out)
         return float(out[0, i % LANES])
 
+    def _identity(self) -> tuple:
+        return (repr(self),)
+
     def _fill(self, block: int, j: Places, k: Places, out: Float) -> None:
         kernel.fill(self.seed, block, j, k, out)
         if (block + 1) * LANES > self.m:

@@ -129,6 +129,9 @@ class FolderTensor(PackedTensor):
         super().__init__(folder.blocks(), folder.m, folder.n)
         self.folder = folder
 
+    def _identity(self) -> tuple:
+        return (self.folder.describe(),)
+
     def _diagonals(self, n_threads: int) -> Float:
         return self.folder.diagonals()
 

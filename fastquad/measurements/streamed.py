@@ -36,7 +36,8 @@ class StreamedTensor(Measurements):
     """
 
     def __init__(self, folder: Folder, memory: int, *, verify: bool = True) -> None:
-        self.folder, self.memory = folder, memory
+        self.folder = folder
+        self.memory: int = memory
         self.m, self.n, self.dtype = folder.m, folder.n, folder.dtype
         # Reading ahead needs a few buffers; the rest of the budget is for rows, for the answers and for the solver.
         least = 2 * folder.section * folder.block_bytes
@@ -69,6 +70,9 @@ class StreamedTensor(Measurements):
 
     def _pack(self, block: int, out: Float) -> None:
         out[...] = self.folder.blocks()[block]
+
+    def _identity(self) -> tuple:
+        return (self.folder.describe(),)
 
     def _diagonals(self, n_threads: int) -> Float:
         return self.folder.diagonals()

@@ -33,6 +33,8 @@ class Problem:
     rng: np.random.Generator
     #: The budget for the whole solve, in bytes: see `fastquad.memory`.
     memory: int
+    #: A snapshot to go on from, of those that this method gives.
+    resume: dict[str, Any] | None = None
 
     @property
     def phi(self) -> float:

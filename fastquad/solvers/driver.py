@@ -18,8 +18,8 @@ handed over.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,10 +27,12 @@ from fastquad import parallel
 from fastquad.measurements.base import Float, Measurements
 from fastquad.solution import Solution
 from fastquad.solvers.requests import (
+    KEPT,
     SHARED,
     Block,
     Compress,
     Diagonals,
+    Expect,
     Products,
     Request,
     Rows,
@@ -38,8 +40,12 @@ from fastquad.solvers.requests import (
     Sweep,
     Together,
     WeightedSum,
+    Work,
 )
-from fastquad.solvers.run import EXACT_RESIDUAL, Limits, Note, Outcome, Run, State, Step, Steps
+from fastquad.solvers.run import EXACT_RESIDUAL, Limits, Note, Outcome, Run, Snapshot, State, Step, Steps
+
+if TYPE_CHECKING:
+    from fastquad.solvers.checkpoint import Checkpoint
 
 __all__ = [
     "EXACT_RESIDUAL",
@@ -54,33 +60,40 @@ __all__ = [
     "Rows",
     "Run",
     "SidedProducts",
+    "Snapshot",
     "State",
     "Step",
     "Steps",
     "Sweep",
     "Together",
     "WeightedSum",
+    "Work",
     "drive",
     "finish",
 ]
 
 
-def drive(measurements: Measurements, runs: list[Run], n_threads: int | None = None) -> list[Solution]:
+def drive(
+    measurements: Measurements, runs: list[Run], n_threads: int | None = None, checkpoint: Checkpoint | None = None
+) -> list[Solution]:
     """Run the generators to their ends, answering requests of one kind with one pass over A."""
     # What overflows ends as a status, so NumPy need not warn of it.
     with np.errstate(over="ignore", invalid="ignore"):
-        _drive(_Answerer(measurements, n_threads), runs)
+        _drive(_Answerer(measurements, n_threads, checkpoint), runs)
     return [run.solution for run in runs if run.solution is not None]
 
 
 def _drive(answerer: _Answerer, runs: list[Run]) -> None:
     for run in runs:
-        run.send(None)
+        if run.solution is None:
+            run.send(None)
     while live := [run for run in runs if run.solution is None]:
         if len(live) == 1:
             while live[0].solution is None:
+                answerer.pause(runs)
                 answerer.serve(live[0])
             break
+        answerer.pause(runs)
         kinds: dict[type, list[Run]] = {}
         for run in live:
             kinds.setdefault(type(run.request), []).append(run)
@@ -107,9 +120,14 @@ def finish(measurements: Measurements, routine: Generator[Request, Any, Any], n_
 class _Answerer:
     """Answers requests from A, and charges each run for the share of A that its answer took."""
 
-    def __init__(self, A: Measurements, n_threads: int | None) -> None:
-        self.A, self.n_threads = A, parallel.resolve(n_threads)
+    def __init__(self, A: Measurements, n_threads: int | None, checkpoint: Checkpoint | None = None) -> None:
+        self.A, self.n_threads, self.checkpoint = A, parallel.resolve(n_threads), checkpoint
         self._diagonals: Float | None = None
+
+    def pause(self, runs: list[Run]) -> None:
+        """Between two answers: a moment for the checkpoint."""
+        if self.checkpoint is not None:
+            self.checkpoint.pause(runs)
 
     def serve(self, run: Run) -> None:
         """Answer one run, or stop it where it cannot pay any more."""
@@ -120,7 +138,7 @@ class _Answerer:
             run.stop(status)
             return
         run.n_passes += cost
-        run.send(self.answer(request))
+        run.send(self._kept([run], [request], lambda: [self.answer(request)])[0])
 
     def serve_together(self, kind: Any, group: list[Run]) -> None:
         """Answer runs whose requests are of one kind with one pass, for which each is charged."""
@@ -135,11 +153,26 @@ class _Answerer:
         if not paying:
             return
         requests = [run.request for run in paying]
-        answers = kind.answer_all(self.A, requests, self.n_threads)
-        for run, request, answer in zip(paying, requests, answers, strict=True):
-            self._check(request, answer)
+        answers = self._kept(paying, requests, lambda: self._answer_all(kind, requests))
+        for run, answer in zip(paying, answers, strict=True):
             run.n_passes += cost
             run.send(answer)
+
+    def _kept(self, runs: list[Run], requests: list[Any], make: Callable[[], list[Any]]) -> list[Any]:
+        """The answers, where there is a checkpoint by its grace."""
+        if self.checkpoint is None or type(requests[0]) not in KEPT:
+            return make()
+        answers = self.checkpoint.answers(requests, make, runs[0].elapsed)
+        if self.checkpoint.elapsed is not None:
+            for run in runs:
+                run.set_clock(self.checkpoint.elapsed)
+        return answers
+
+    def _answer_all(self, kind: Any, requests: list[Any]) -> list[Any]:
+        answers = kind.answer_all(self.A, requests, self.n_threads)
+        for request, answer in zip(requests, answers, strict=True):
+            self._check(request, answer)
+        return answers
 
     def answer(self, request: Any) -> Any:
         """The answer to one request; an error where A is not finite."""
@@ -148,6 +181,9 @@ class _Answerer:
                 self._diagonals = request.answer(self.A, self.n_threads)
                 self._check(request, self._diagonals)
             return self._diagonals
+        if type(request) is Expect and self.checkpoint is not None and self.checkpoint.replaying:
+            # What it would read ahead for has been read.
+            return np.empty(0)
         answer = request.answer(self.A, self.n_threads)
         self._check(request, answer)
         return answer
@@ -155,7 +191,7 @@ class _Answerer:
     def _check(self, request: Any, answer: Any) -> None:
         """Raise where A holds NaN or inf: then the answer does too. What a solver asked for
         with, and overflow, are its own matter."""
-        if type(request) is Together:
+        if type(request) in (Together, Work):
             return
         array = answer[0] if type(answer) is tuple else answer
         # A sum of squares is not finite if an entry is not: one read at the speed of memory, and no temporary.

@@ -7,8 +7,8 @@ and spread over threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Generator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from fastquad import parallel
 from fastquad._kernels import growth as kernel
 from fastquad.measurements.base import Float
 from fastquad.solvers.pairs import PairStore, Places
+from fastquad.solvers.requests import Work
 
 # Seeds of one call to the kernel, and of one round: between rounds the budget is looked at.
 _CHUNK, _ROUND = 8, 64
@@ -42,8 +43,13 @@ class Growth:
         self.unit = float(np.sqrt(self.y_scale / store.scale))
         self.y = store.padded(y / self.y_scale)
 
-    def grow(self, seeds: Places, skips: tuple[int, int], limit: int, cut: float) -> list[Run]:
-        """One run from each seed; those with an RSS above `cut` at the checkpoint are given up."""
+    def grow(
+        self, seeds: Places, skips: tuple[int, int], limit: int, cut: float
+    ) -> tuple[Places, Float, Float, NDArray[np.intp]]:
+        """One run from each seed; those with an RSS above `cut` at the checkpoint are given up.
+
+        Places, values and curves, (seeds, limit) each, and how many of each row count.
+        """
         store, limit = self.store, min(limit, kernel.MAX_SUPPORT)
         plan = np.array([*skips, limit, CHECKPOINT], dtype=np.int32)
         places, sizes = np.zeros((seeds.size, limit), dtype=np.intp), np.zeros(seeds.size, dtype=np.intp)
@@ -59,20 +65,20 @@ class Growth:
         parallel.run(work, parallel.chunks(seeds.size, _CHUNK), parallel.resolve(None))
         z *= self.unit
         curves *= self.y_scale**2
-        return [Run(places[i, :s], z[i, :s], curves[i, :s]) for i, s in enumerate(sizes)]
+        return places, z, curves, sizes
 
-    def rounds(self, n_seeds: int, skips: list[tuple[int, int]], limit: int) -> Iterator[list[Run]]:
-        """Runs from the first seeds with each of the skips, a round at a time.
+    def round(
+        self, seeds: tuple[int, int], skips: tuple[int, int], limit: int, before: list[float]
+    ) -> Generator[Any, Any, list[Run]]:
+        """Runs from the seeds of a round.
 
-        Past `CHECKPOINT` members go only the runs among the best 30% of those before.
+        Past `CHECKPOINT` members go only the runs among the best 30% of those before, whose RSS there `before` has.
         """
-        at_checkpoint: list[float] = []
-        for pair in skips:
-            for start in range(0, n_seeds, _ROUND):
-                cut = float(np.quantile(at_checkpoint, 0.3)) if len(at_checkpoint) >= _ROUND else np.inf
-                runs = self.grow(np.arange(start, min(n_seeds, start + _ROUND)), pair, limit, cut)
-                at_checkpoint += [run.curve[CHECKPOINT - 1] for run in runs if run.curve.size >= CHECKPOINT]
-                yield runs
+        cut = float(np.quantile(before, 0.3)) if len(before) >= _ROUND else np.inf
+        places, z, curves, sizes = yield Work(self.grow, (np.arange(*seeds), skips, limit, cut))
+        runs = [Run(places[i, :s], z[i, :s], curves[i, :s]) for i, s in enumerate(sizes)]
+        before += [run.curve[CHECKPOINT - 1] for run in runs if run.curve.size >= CHECKPOINT]
+        return runs
 
     def prune(self, run: Run) -> Run:
         """Drop the member that costs least while the RSS grows by less than 1 + 2 ln(p)/(m−s) times."""
@@ -83,6 +89,11 @@ class Growth:
 
     def _scratch(self) -> NDArray[np.float32]:
         return np.empty(kernel.work_size(self.store.length), dtype=np.float32)
+
+
+def rounds(n_seeds: int, skips: list[tuple[int, int]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """(first and last seed, skips) of each round."""
+    return [(seeds, pair) for pair in skips for seeds in parallel.chunks(n_seeds, _ROUND)]
 
 
 def ranked(runs: list[Run]) -> list[Run]:

@@ -197,6 +197,22 @@ class Together(NamedTuple):
         return answers
 
 
+class Work(NamedTuple):
+    """Answered with `function(*arguments)`, a tuple of arrays.
+
+    For long work on what has been read, with the same result every time: a checkpoint keeps it.
+    """
+
+    function: Callable[..., tuple[Any, ...]]
+    arguments: tuple[Any, ...]
+
+    def cost(self, A: Measurements) -> float:
+        return 0.0
+
+    def answer(self, A: Measurements, n_threads: int) -> tuple[Any, ...]:
+        return self.function(*self.arguments)
+
+
 class Reread(NamedTuple):
     """A copy of A that the solver holds was read: charged as so many passes, answered with nothing."""
 
@@ -223,11 +239,25 @@ class Expect(NamedTuple):
 
 
 Request = (
-    Products | SidedProducts | WeightedSum | Diagonals | Rows | Block | Compress | Sweep | Together | Reread | Expect
+    Products
+    | SidedProducts
+    | WeightedSum
+    | Diagonals
+    | Rows
+    | Block
+    | Compress
+    | Sweep
+    | Together
+    | Work
+    | Reread
+    | Expect
 )
 
 #: Requests of these kinds from several signals are answered with one pass.
 SHARED = (Products, WeightedSum, Compress, Sweep, Together)
+
+#: Answers that a checkpoint keeps.
+KEPT = (Products, SidedProducts, WeightedSum, Rows, Block, Compress, Sweep, Work)
 
 
 def _cost_of_products(A: Measurements, nnz: int) -> float:

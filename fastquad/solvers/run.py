@@ -32,6 +32,15 @@ class Note(NamedTuple):
     text: str
 
 
+class Snapshot(NamedTuple):
+    """What the method can go on from, in place of the answers that it had so far: numbers and arrays by name.
+
+    It comes right before a request. A generator made with it as `Problem.resume` must make that request first.
+    """
+
+    state: dict[str, Any]
+
+
 @dataclass
 class Outcome:
     """How a solver ended by itself.
@@ -52,7 +61,7 @@ class Outcome:
     method: str | None = None
 
 
-Steps = Generator[Request | Step | Note, Any, Outcome]
+Steps = Generator[Request | Step | Note | Snapshot, Any, Outcome]
 
 
 class State(NamedTuple):
@@ -95,6 +104,8 @@ class Run:
         self.steps, self.m, self.method, self.limits, self.x_true = steps, m, method, limits, x_true
         self.rounding, self.noise, self.signal = rounding, noise, signal
         self.start = time.perf_counter()
+        #: Seconds that earlier calls took, where the solve goes on from a checkpoint.
+        self.earlier = 0.0
         self.n_iter = 0
         self.n_passes = 0.0
         self.best: Step | None = None
@@ -102,11 +113,14 @@ class Run:
         self.log: list[tuple[float, ...]] = []
         self.notes: list[str] = []
         self.request: Request | None = None
+        #: What the method can go on from, while it has got no answer since.
+        self.snapshot: dict[str, Any] | None = None
         self.spent: Status | None = None
         self.solution: Solution | None = None
 
     def send(self, answer: Any) -> None:
         """Go on with this answer until the next request, or the end."""
+        self.snapshot = None
         try:
             item = self.steps.send(answer)
             while not self._take(item):
@@ -114,10 +128,13 @@ class Run:
         except StopIteration as end:
             self._conclude(end.value)
 
-    def _take(self, item: Request | Step | Note) -> bool:
+    def _take(self, item: Request | Step | Note | Snapshot) -> bool:
         """Take what the solver yields; whether it waits for an answer now, or was stopped."""
         if isinstance(item, Note):
             self.notes.append(item.text)
+            return False
+        if isinstance(item, Snapshot):
+            self.snapshot = item.state
             return False
         if self.spent is not None:
             # It wants to go on: after its last step it had the chance to end by itself.
@@ -136,6 +153,32 @@ class Run:
         assert step is not None, "a solver must report a step before it asks for more than it was given"
         self._conclude(Outcome(step.x, step.residual, status=status))
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the solve began, without those between two calls that share a checkpoint."""
+        return self.earlier + time.perf_counter() - self.start
+
+    def set_clock(self, elapsed: float) -> None:
+        """Say that at least so many seconds have passed."""
+        self.earlier += max(0.0, elapsed - self.elapsed)
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` needs, as plain data."""
+        return {
+            "n_iter": self.n_iter, "n_passes": self.n_passes, "log": np.array(self.log, dtype=np.float64),
+            "notes": list(self.notes), "elapsed": self.elapsed,
+            "best": None if self.best is None else tuple(self.best),
+            "last": None if self.last is None else tuple(self.last),
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier call has reported."""
+        self.n_iter, self.n_passes, self.notes = state["n_iter"], state["n_passes"], state["notes"]
+        self.log = [tuple(entry) for entry in state["log"].tolist()]
+        self.best = None if state["best"] is None else Step(*state["best"])
+        self.last = None if state["last"] is None else Step(*state["last"])
+        self.set_clock(state["elapsed"])
+
     def overspent(self, cost: float) -> Status | None:
         """The budget that an answer of this cost would exceed."""
         limits = self.limits
@@ -149,7 +192,7 @@ class Run:
         return None
 
     def _record(self, step: Step) -> None:
-        elapsed = time.perf_counter() - self.start
+        elapsed = self.elapsed
         self.n_iter += 1
         self.last = step
         if self.best is None or not self.best.residual <= step.residual:
@@ -167,7 +210,7 @@ class Run:
             self.stop(Status.DIVERGED)
         elif limits.max_iter is not None and self.n_iter >= limits.max_iter:
             self.spent = Status.MAX_ITER
-        elif limits.max_time is not None and elapsed >= limits.max_time:
+        elif limits.max_time is not None and time.perf_counter() - self.start >= limits.max_time:
             self.spent = Status.MAX_TIME
 
     def _state(self, step: Step) -> State:
@@ -191,7 +234,7 @@ class Run:
             x=x, status=status, success=status.success, message=message, method=outcome.method or self.method,
             n_iter=self.n_iter, n_passes=self.n_passes, residual=float(outcome.residual), support=support,
             noise=outcome.noise, history=dict(zip(names, log.T.copy(), strict=True)),
-            elapsed=time.perf_counter() - self.start,
+            elapsed=self.elapsed,
         )  # fmt: skip
         if self.limits.verbose:
             self._say(

@@ -24,7 +24,7 @@ from fastquad import checks
 from fastquad.measurements.base import Float
 from fastquad.solution import Status
 from fastquad.solvers.base import Problem, Solver, negligible_step
-from fastquad.solvers.driver import Diagonals, Outcome, Products, Step, Steps
+from fastquad.solvers.driver import Diagonals, Outcome, Products, Snapshot, Step, Steps
 from fastquad.solvers.spectral import spectral_start
 from fastquad.solvers.spf import least_squares
 
@@ -70,13 +70,15 @@ class SGN(Solver):
         k = self._sparsity(problem)
         y, y_norm = problem.y, math.sqrt(problem.y @ problem.y)
         unit = self.mu / (problem.m * problem.phi**2)
-        if problem.x0 is None:
+        last = math.inf
+        if problem.resume is not None:
+            x, last = problem.resume["x"], problem.resume["last"]
+        elif problem.x0 is None:
             scores = y @ (yield Diagonals())
             x, _ = yield from spectral_start(y, problem.n, problem.phi, alpha=None, within=_largest(scores, k))
         else:
             x = problem.x0
         W = yield Products(x)
-        last = math.inf
         while True:
             values = W @ x
             residual = float(np.linalg.norm(values - y)) / y_norm
@@ -92,6 +94,7 @@ class SGN(Solver):
             if np.linalg.norm(new - x) <= negligible_step(problem.tol) * np.linalg.norm(x):
                 return Outcome(x, residual, converged=residual < problem.tol)
             x = new
+            yield Snapshot({"x": x, "last": last})
             W = yield Products(x)
 
     def _sparsity(self, problem: Problem) -> int:

@@ -25,7 +25,7 @@ from fastquad import checks
 from fastquad.measurements.base import Float
 from fastquad.solution import Status
 from fastquad.solvers.base import Problem, Solver, negligible_step
-from fastquad.solvers.driver import Note, Outcome, Request, SidedProducts, Step, Steps
+from fastquad.solvers.driver import Note, Outcome, Request, SidedProducts, Snapshot, Step, Steps
 from fastquad.solvers.spectral import EMPTY_SUPPORT_NOTE, spectral_start
 
 # The normal equations square the condition number: above this reciprocal one, they lose no more than six digits.
@@ -74,23 +74,28 @@ class SPF(Solver):
         k = self._sparsity(problem)
         y, root_m = problem.y, math.sqrt(problem.m)
         b, y_norm = y / root_m, math.sqrt(y @ y)
-        v, empty = yield from self._start(problem)
-        v_norm = 1.0
+        if problem.resume is not None:
+            v, v_norm, move, empty = (problem.resume[name] for name in ("v", "v_norm", "move", "empty"))
+        else:
+            v, empty = yield from self._start(problem)
+            v_norm, move = 1.0, math.inf
         L = yield SidedProducts(v)
         while True:
+            if move < math.inf:
+                x = math.sqrt(v_norm) * v
+                residual = float(np.linalg.norm(v_norm * (L @ v) - y)) / y_norm
+                yield Step(x, residual)
+                if residual < problem.tol:
+                    return Outcome(x, residual, converged=True)
+                if move <= negligible_step(problem.tol) * v_norm:
+                    return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
             u = hard_thresholding_pursuit(L / root_m, b, k, self.max_inner)
             L = yield SidedProducts(_normalised(u), transpose=True)
             new = hard_thresholding_pursuit(L / root_m, b, k, self.max_inner)
             move = float(np.linalg.norm(new - v_norm * v))
             v_norm, v = float(np.linalg.norm(new)), _normalised(new)
+            yield Snapshot({"v": v, "v_norm": v_norm, "move": move, "empty": empty})
             L = yield SidedProducts(v)
-            x = math.sqrt(v_norm) * v
-            residual = float(np.linalg.norm(v_norm * (L @ v) - y)) / y_norm
-            yield Step(x, residual)
-            if residual < problem.tol:
-                return Outcome(x, residual, converged=True)
-            if move <= negligible_step(problem.tol) * v_norm:
-                return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
 
     def _sparsity(self, problem: Problem) -> int:
         k = problem.k if self.k is None else self.k

@@ -30,7 +30,7 @@ from fastquad.priors.sparse import Shrinkage, shrinkage
 from fastquad.solution import Status
 from fastquad.solvers import quartic
 from fastquad.solvers.base import Problem, Solver, negligible_step
-from fastquad.solvers.driver import Note, Outcome, Products, Request, Step, Steps
+from fastquad.solvers.driver import Note, Outcome, Products, Request, Snapshot, Step, Steps
 from fastquad.solvers.spectral import EMPTY_SUPPORT_NOTE, spectral_start
 
 # A residual so many times the first one is beyond return.
@@ -65,9 +65,14 @@ class _Flow(Solver):
         negligible = negligible_step(tol)
         unit, exact = self.mu / (m * problem.phi**2), self.step == "exact"
         beta, shrink = self._thresholding()
-        x, empty = yield from self._start(problem)
+        carried = exact and shrink is None
+        if problem.resume is not None:
+            x, first, limit, empty = (problem.resume[name] for name in ("x", "t", "limit", "empty"))
+        else:
+            x, empty = yield from self._start(problem)
+            first, limit = 0, math.inf
         W, age = (yield Products(x)), 0
-        for t in count():
+        for t in count(first):
             r = W.dot(x) - y
             r_square, x_square = r.dot(r), x.dot(x)
             residual = math.sqrt(r_square) / y_norm
@@ -98,9 +103,11 @@ class _Flow(Solver):
             if move.dot(move) <= (negligible * damping) ** 2 * x_square:
                 return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
             x = new
-            if exact and shrink is None and age < _REFRESH:
+            if carried and age < _REFRESH:
                 W, age = W - size * V, age + 1
             else:
+                if not carried:
+                    yield Snapshot({"x": x, "t": t + 1, "limit": limit, "empty": empty})
                 W, age = (yield Products(x, out=W)), 0
         raise AssertionError("unreachable")
 
