@@ -28,19 +28,26 @@ INLINE void FROM(pack_rest)(
             }
 }
 
-/* P = the packed block of `lanes` matrices at A, A + n², … Squares of 64 × 64 entries, so that the cache lines of a square
-   and of its mirror image are used whole; the lines of the next square are asked for meanwhile. */
+/* Ask for the rows i..i+3, columns k..k+31 of all lanes. */
+INLINE void FROM(prefetch_rows)(const SOURCE *A, ptrdiff_t n, ptrdiff_t lanes, ptrdiff_t i, ptrdiff_t k) {
+    for (ptrdiff_t l = 0; l < lanes; l++)
+        for (ptrdiff_t row = i; row < i + GROUP && row < n; row++)
+            for (int line = 0; line < SQUARE; line += 64 / sizeof(SOURCE)) PREFETCH_FAR(A + (l * n + row) * n + k + line);
+}
+
+/* P = the packed block of `lanes` matrices at A, A + n², … Squares of 32 × 32 entries, so that the cache lines of a square
+   and of its mirror image are used whole; the lines of the next square and its mirror image are asked for meanwhile. */
 CLONES static void FROM(pack)(const SOURCE *A, ptrdiff_t n, ptrdiff_t lanes, REAL *P) {
     for (ptrdiff_t j0 = 0; j0 < n; j0 += SQUARE)
         for (ptrdiff_t k0 = j0; k0 < n; k0 += SQUARE) {
             ptrdiff_t k1 = k0 + SQUARE < n ? k0 + SQUARE : n;
             for (ptrdiff_t j = j0; j < n && j < j0 + SQUARE; j += GROUP) {
-                ptrdiff_t k = k0 > j ? k0 : j, ahead = k1 + (j - j0);
+                ptrdiff_t k = k0 > j ? k0 : j;
                 REAL *p = P + (group_offset(j / GROUP, n) + GROUP * (k - j)) * LANES;
-                for (ptrdiff_t l = 0; l < lanes; l++)
-                    for (ptrdiff_t i = ahead; i < ahead + GROUP && i < n; i++)
-                        for (int line = 0; line < SQUARE; line += 64 / sizeof(SOURCE))
-                            PREFETCH(A + (l * n + i) * n + j0 + line);
+                if (k1 < n) {
+                    FROM(prefetch_rows)(A, n, lanes, j, k1);
+                    FROM(prefetch_rows)(A, n, lanes, k1 + (j - j0), j0);
+                }
                 if (lanes == LANES && j + GROUP <= n)
                     for (; k + 4 <= k1; k += 4, p += 4 * CELL) {
                         FROM(pack_cells)(A, n, j, k, p);

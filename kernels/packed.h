@@ -24,8 +24,9 @@ enum { AHEAD = 128 };
 /* Columns handled at once by the batched kernels: 4 rows × 32 columns × 8 lanes of doubles are 8 kB of the L1 cache. */
 enum { TILE = 32 };
 
-/* Rows and columns handled at once by packing: whole cache lines of a square and of its mirror image, in the L2 cache. */
-enum { SQUARE = 64 };
+/* Rows and columns handled at once by packing: whole cache lines of a square and of its mirror image. What is used and
+   what is asked for meanwhile are 256 kB of float64 in all lanes, half of the L2 cache. */
+enum { SQUARE = 32 };
 
 INLINE ptrdiff_t padded(ptrdiff_t n) { return (n + GROUP - 1) / GROUP * GROUP; }
 INLINE ptrdiff_t group_offset(ptrdiff_t g, ptrdiff_t n) { return 4 * g * n - 8 * g * (g - 1); }
@@ -35,6 +36,20 @@ INLINE ptrdiff_t block_entries(ptrdiff_t n) { return group_offset(padded(n) / GR
 INLINE ptrdiff_t entry_at(ptrdiff_t j, ptrdiff_t k, ptrdiff_t n) {
     ptrdiff_t low = j < k ? j : k, high = j < k ? k : j, g = low / GROUP;
     return group_offset(g, n) + GROUP * (high - GROUP * g) + low % GROUP;
+}
+
+/* out[l, k] = W[k, l] for k < count and l < lanes: from lanes side by side to one row a measurement. */
+CLONES static void lanes_apart(const double *W, ptrdiff_t count, ptrdiff_t lanes, double *out) {
+    ptrdiff_t k = 0;
+    for (; lanes == LANES && k + 4 <= count; k += 4)
+        for (int h = 0; h < LANES; h += 4) {
+            vec tile[4];
+            for (int i = 0; i < 4; i++) tile[i] = vec_load_f64(W + (k + i) * LANES + h);
+            vec_transpose(tile);
+            for (int l = 0; l < 4; l++) vec_store_f64(out + (h + l) * count + k, tile[l]);
+        }
+    for (; k < count; k++)
+        for (ptrdiff_t l = 0; l < lanes; l++) out[l * count + k] = W[k * LANES + l];
 }
 
 /* out[r][s] += Σ_k a[k * column + r * row] x[k][s] for 4 rows r and 4·vecs signals s; x and out have b signals a row.

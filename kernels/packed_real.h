@@ -44,23 +44,46 @@ INLINE const REAL *NAME(quad)(const REAL *P, ptrdiff_t n, ptrdiff_t j, ptrdiff_t
     return P + (group_offset(g, n) + GROUP * GROUP * (h - g) + j % GROUP) * LANES;
 }
 
-/* W[k, l] = Σ_{j in S} Ã_l[k, j] x_S[j]: only the rows of the support are read. While one row is used, the next one is
-   asked for, at last the first row of the next block; a row is too scattered for the machine to guess it. */
+/* Ask for the entries (j, 4h..4h+3) of a block for all j in S: their cache lines are too scattered for the machine to
+   guess them. */
+INLINE void NAME(prefetch_quads)(const REAL *P, ptrdiff_t n, const ptrdiff_t *support, ptrdiff_t s, ptrdiff_t h) {
+    for (ptrdiff_t t = 0; t < s; t++) {
+        ptrdiff_t step;
+        const REAL *a = NAME(quad)(P, n, support[t], h, &step);
+        if (step == CELL)
+            for (int i = 0; i < GROUP; i++) PREFETCH(a + i * CELL);
+        else
+            for (int line = 0; line < (int)(CELL * sizeof(REAL)); line += 64) PREFETCH((const char *)a + line);
+    }
+}
+
+/* W[4h + i, l] = Σ_{j in S} Ã_l[4h + i, j] x_S[j] for i < count. */
+INLINE void NAME(sum_quads)(
+    const REAL *P, ptrdiff_t n, const ptrdiff_t *support, ptrdiff_t s, const double *x, ptrdiff_t h, int count, double *W) {
+    vec acc[GROUP][2];
+    for (int i = 0; i < count; i++) acc[i][0] = acc[i][1] = vec_all(0);
+    for (ptrdiff_t t = 0; t < s; t++) {
+        ptrdiff_t step;
+        const REAL *a = NAME(quad)(P, n, support[t], h, &step);
+        vec xt = vec_all(x[t]);
+        for (int i = 0; i < count; i++, a += step)
+            for (int v = 0; v < 2; v++) acc[i][v] = vec_fma(vec_load(a + 4 * v), xt, acc[i][v]);
+    }
+    for (int i = 0; i < count; i++)
+        for (int v = 0; v < 2; v++) vec_store_f64(W + (GROUP * h + i) * LANES + 4 * v, acc[i][v]);
+}
+
+/* W[k, l] = Σ_{j in S} Ã_l[k, j] x_S[j]: only the rows of the support are read, four columns of all of them at a time,
+   while the next ones are asked for, at last those of the next block. */
 CLONES static void NAME(packed_products_on)(
     const REAL *P, ptrdiff_t n, const ptrdiff_t *support, ptrdiff_t s, const double *x, double *W) {
-    memset(W, 0, padded(n) * LANES * sizeof(double));
-    for (ptrdiff_t t = 0; t < s; t++) {
-        const REAL *next_block = t + 1 < s ? P : P + block_entries(n) * LANES;
-        ptrdiff_t next_row = support[t + 1 < s ? t + 1 : 0], step;
-        vec xj = vec_all(x[t]);
-        for (ptrdiff_t h = 0; GROUP * h < n; h++) {
-            const REAL *ahead = NAME(quad)(next_block, n, next_row, h, &step);
-            for (int r = 0; r < GROUP; r++) PREFETCH(ahead + r * step);
-            const REAL *a = NAME(quad)(P, n, support[t], h, &step);
-            double *w = W + h * CELL;
-            for (ptrdiff_t k = GROUP * h; k < GROUP * h + GROUP && k < n; k++, a += step, w += LANES)
-                for (int v = 0; v < LANES; v += 4) vec_store_f64(w + v, vec_fma(vec_load(a + v), xj, vec_load_f64(w + v)));
-        }
+    const REAL *next_block = P + block_entries(n) * LANES;
+    ptrdiff_t whole = n / GROUP, quads = padded(n) / GROUP, ahead = 1 + 9 / s; /* 40 lines or so */
+    for (ptrdiff_t h = 0; h < quads; h++) {
+        if (h + ahead < quads) NAME(prefetch_quads)(P, n, support, s, h + ahead);
+        else NAME(prefetch_quads)(next_block, n, support, s, h + ahead - quads);
+        if (h < whole) NAME(sum_quads)(P, n, support, s, x, h, GROUP, W);
+        else NAME(sum_quads)(P, n, support, s, x, h, (int)(n % GROUP), W);
     }
 }
 

@@ -4,6 +4,9 @@
 
 #include "lanes.h"
 
+/* Bytes between what is used of a long stretch and what is asked for ahead of it. */
+enum { FAR_AHEAD = 4096 };
+
 #define REAL double
 #define NAME(f) f##_f64
 #define vec_load vec_load_f64

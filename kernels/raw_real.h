@@ -1,5 +1,11 @@
 /* The kernels of raw.h for one type REAL of the stored entries. */
 
+/* Ask for 16 columns of the four rows from `a` on: whole cache lines, kilobytes before they are used. */
+INLINE void NAME(prefetch_four)(const REAL *a, ptrdiff_t n) {
+    for (int r = 0; r < 4; r++)
+        for (int line = 0; line < 16 * (int)sizeof(REAL); line += 64) PREFETCH_FAR((const char *)(a + r * n) + line);
+}
+
 /* acc[r] += a[r] x and w += Σ_r a[r] xj[r] for four columns of four rows. */
 INLINE void NAME(four_rows)(const REAL *a, ptrdiff_t n, const double *x, const vec *xj, vec *acc, double *w) {
     vec xk = vec_load_f64(x), sum = vec_load_f64(w);
@@ -20,10 +26,8 @@ CLONES static void NAME(raw_products)(const REAL *A, ptrdiff_t n, const double *
         vec acc[4] = {vec_all(0), vec_all(0), vec_all(0), vec_all(0)}, xj[4];
         for (int r = 0; r < 4; r++) xj[r] = vec_all(x[j + r]);
         ptrdiff_t k = 0;
-        for (; k + 16 <= n; k += 16) { /* whole cache lines of the next four rows are asked for */
-            for (int r = 0; r < 4; r++)
-                for (int line = 0; line < 16 * (int)sizeof(REAL); line += 64)
-                    PREFETCH_FAR((const char *)(a + (r + 4) * n + k) + line);
+        for (; k + 16 <= n; k += 16) {
+            NAME(prefetch_four)(a + 4 * n + k, n);
             for (int v = 0; v < 16; v += 4) NAME(four_rows)(a + k + v, n, x + k + v, xj, acc, w + k + v);
         }
         for (; k + 4 <= n; k += 4) NAME(four_rows)(a + k, n, x + k, xj, acc, w + k);
@@ -64,15 +68,64 @@ CLONES static void NAME(raw_products_on)(
     }
 }
 
-/* w = A x */
-CLONES static void NAME(raw_right)(const REAL *A, ptrdiff_t n, const double *restrict x, double *restrict w) {
-    for (ptrdiff_t j = 0; j < n; j++) {
-        const REAL *restrict a = A + j * n;
-        double s = 0;
-#pragma omp simd reduction(+ : s)
-        for (ptrdiff_t k = 0; k < n; k++) s += a[k] * x[k];
-        w[j] = s;
+/* s[r] = Σ_k a[r, k] x[k] for four rows, while the next four are asked for. */
+INLINE void NAME(four_dots)(const REAL *a, ptrdiff_t n, const double *x, double *s) {
+    vec acc[4] = {vec_all(0), vec_all(0), vec_all(0), vec_all(0)};
+    ptrdiff_t k = 0;
+    for (; k + 16 <= n; k += 16) {
+        NAME(prefetch_four)(a + 4 * n + k, n);
+        for (int v = 0; v < 16; v += 4) {
+            vec xk = vec_load_f64(x + k + v);
+            for (int r = 0; r < 4; r++) acc[r] = vec_fma(vec_load(a + r * n + k + v), xk, acc[r]);
+        }
     }
+    vec_store_f64(s, vec_sums(acc[0], acc[1], acc[2], acc[3]));
+    for (; k < n; k++)
+        for (int r = 0; r < 4; r++) s[r] += a[r * n + k] * x[k];
+}
+
+/* Σ_k a[k] x[k] for one row. */
+INLINE double NAME(one_dot)(const REAL *restrict a, ptrdiff_t n, const double *restrict x) {
+    double s = 0;
+#pragma omp simd reduction(+ : s)
+    for (ptrdiff_t k = 0; k < n; k++) s += a[k] * x[k];
+    return s;
+}
+
+/* w = A x */
+CLONES static void NAME(raw_right)(const REAL *A, ptrdiff_t n, const double *x, double *w) {
+    ptrdiff_t j = 0;
+    for (; j + 4 <= n; j += 4) NAME(four_dots)(A + j * n, n, x, w + j);
+    for (; j < n; j++) w[j] = NAME(one_dot)(A + j * n, n, x);
+}
+
+/* z^T A z + Σ_j v[j] A[j, j] */
+CLONES static double NAME(raw_quadratic)(const REAL *A, ptrdiff_t n, const double *z, const double *v) {
+    double total = 0, s[4];
+    ptrdiff_t j = 0;
+    for (; j + 4 <= n; j += 4) {
+        NAME(four_dots)(A + j * n, n, z, s);
+        for (int r = 0; r < 4; r++) total += z[j + r] * s[r] + v[j + r] * A[(j + r) * n + j + r];
+    }
+    for (; j < n; j++) total += z[j] * NAME(one_dot)(A + j * n, n, z) + v[j] * A[j * n + j];
+    return total;
+}
+
+/* w += Σ_r x[r] a[r] for four rows, while the next four are asked for. */
+INLINE void NAME(add_four)(const REAL *a, ptrdiff_t n, const double *x, double *w) {
+    vec xr[4];
+    for (int r = 0; r < 4; r++) xr[r] = vec_all(x[r]);
+    ptrdiff_t k = 0;
+    for (; k + 16 <= n; k += 16) {
+        NAME(prefetch_four)(a + 4 * n + k, n);
+        for (int v = 0; v < 16; v += 4) {
+            vec sum = vec_load_f64(w + k + v);
+            for (int r = 0; r < 4; r++) sum = vec_fma(vec_load(a + r * n + k + v), xr[r], sum);
+            vec_store_f64(w + k + v, sum);
+        }
+    }
+    for (; k < n; k++)
+        for (int r = 0; r < 4; r++) w[k] += a[r * n + k] * x[r];
 }
 
 /* w = A^T x; rows of zeros in x are not read. */
@@ -80,33 +133,34 @@ CLONES static void NAME(raw_left)(const REAL *A, ptrdiff_t n, const double *rest
     memset(w, 0, n * sizeof(double));
     for (ptrdiff_t j = 0; j < n; j++) {
         const REAL *restrict a = A + j * n;
-        double xj = x[j];
-        if (xj == 0) continue;
+        if (j % 4 == 0 && j + 4 <= n && x[j] != 0 && x[j + 1] != 0 && x[j + 2] != 0 && x[j + 3] != 0) {
+            NAME(add_four)(a, n, x + j, w);
+            j += 3;
+        } else if (x[j] != 0) {
+            double xj = x[j];
 #pragma omp simd
-        for (ptrdiff_t k = 0; k < n; k++) w[k] += a[k] * xj;
+            for (ptrdiff_t k = 0; k < n; k++) w[k] += a[k] * xj;
+        }
     }
-}
-
-/* z^T A z + Σ_j v[j] A[j, j] */
-CLONES static double NAME(raw_quadratic)(const REAL *A, ptrdiff_t n, const double *restrict z, const double *v) {
-    double total = 0;
-    for (ptrdiff_t j = 0; j < n; j++) {
-        const REAL *restrict a = A + j * n;
-        double s = 0;
-#pragma omp simd reduction(+ : s)
-        for (ptrdiff_t k = 0; k < n; k++) s += a[k] * z[k];
-        total += z[j] * s + v[j] * a[j];
-    }
-    return total;
 }
 
 /* S[k] += Σ_{t < 4} w[t] A[t * stride + k] for k < count: the same stretch of four matrices. */
 CLONES static void NAME(raw_weighted)(
     const REAL *A, ptrdiff_t stride, ptrdiff_t count, const double *w, double *restrict S) {
-    const REAL *restrict a0 = A, *restrict a1 = A + stride, *restrict a2 = a1 + stride, *restrict a3 = a2 + stride;
-    double w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
-#pragma omp simd
-    for (ptrdiff_t k = 0; k < count; k++) S[k] += (w0 * a0[k] + w1 * a1[k]) + (w2 * a2[k] + w3 * a3[k]);
+    vec wt[4];
+    for (int t = 0; t < 4; t++) wt[t] = vec_all(w[t]);
+    ptrdiff_t k = 0;
+    for (; k + 16 <= count; k += 16) {
+        NAME(prefetch_four)(A + k + FAR_AHEAD / sizeof(REAL), stride);
+        for (int v = 0; v < 16; v += 4) {
+            const REAL *a = A + k + v;
+            vec low = vec_fma(vec_load(a + stride), wt[1], vec_mul(vec_load(a), wt[0]));
+            vec high = vec_fma(vec_load(a + 3 * stride), wt[3], vec_mul(vec_load(a + 2 * stride), wt[2]));
+            vec_store_f64(S + k + v, vec_add(vec_load_f64(S + k + v), vec_add(low, high)));
+        }
+    }
+    for (; k < count; k++)
+        S[k] += (w[0] * A[k] + w[1] * A[stride + k]) + (w[2] * A[2 * stride + k] + w[3] * A[3 * stride + k]);
 }
 
 /* S[k] += w A[k] for k < count */

@@ -20,6 +20,7 @@ cdef extern from "packed.h" nogil:
     Py_ssize_t group_offset(Py_ssize_t g, Py_ssize_t n)
     Py_ssize_t block_entries(Py_ssize_t n)
     Py_ssize_t entry_at(Py_ssize_t j, Py_ssize_t k, Py_ssize_t n)
+    void lanes_apart(const double*, Py_ssize_t, Py_ssize_t, double*)
     void packed_products_f32(const float*, Py_ssize_t, const double*, double*)
     void packed_products_f64(const double*, Py_ssize_t, const double*, double*)
     void packed_products_on_f32(const float*, Py_ssize_t, const Py_ssize_t*, Py_ssize_t, const double*, double*)
@@ -102,14 +103,6 @@ def pack(const source[:, :, ::1] A, real[:, :, ::1] P, Py_ssize_t start, Py_ssiz
                     pack_from_f64_f64(&A[block * LANES, 0, 0], n, count, &P[block, 0, 0])
 
 
-cdef void transpose_lanes(const double* W, Py_ssize_t count, Py_ssize_t lanes, double* out) noexcept nogil:
-    """out[l, k] = W[k, l] for k < count"""
-    cdef Py_ssize_t k, l
-    for l in range(lanes):
-        for k in range(count):
-            out[l * count + k] = W[k * LANES + l]
-
-
 def packed_products(const real[:, :, ::1] P, const double[::1] x, double[:, ::1] W, Py_ssize_t start, Py_ssize_t stop):
     """W[i] = Ã_i x; x is padded to a multiple of 4"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], block
@@ -121,7 +114,7 @@ def packed_products(const real[:, :, ::1] P, const double[::1] x, double[:, ::1]
                 packed_products_f32(&P[block, 0, 0], n, &x[0], w)
             else:
                 packed_products_f64(&P[block, 0, 0], n, &x[0], w)
-            transpose_lanes(w, n, min(LANES, m - block * LANES), &W[block * LANES, 0])
+            lanes_apart(w, n, min(LANES, m - block * LANES), &W[block * LANES, 0])
         free(w)
 
 
@@ -140,7 +133,7 @@ def packed_products_on(const real[:, :, ::1] P, const Py_ssize_t[::1] support, c
                 packed_products_on_f32(&P[block, 0, 0], n, &support[0], s, &x[0], w)
             else:
                 packed_products_on_f64(&P[block, 0, 0], n, &support[0], s, &x[0], w)
-            transpose_lanes(w, n, min(LANES, m - block * LANES), &W[block * LANES, 0])
+            lanes_apart(w, n, min(LANES, m - block * LANES), &W[block * LANES, 0])
         free(w)
 
 
