@@ -29,13 +29,16 @@ from fastquad.measurements.packed import LANES, PackedTensor, aligned_empty, emp
 from fastquad.measurements.parted import Answer, PartedTensor, contract, merged
 from fastquad.measurements.raw import RawTensor
 from fastquad.measurements.store import Folder, FolderTensor
+from fastquad.measurements.stored import StoredTensor
 from fastquad.measurements.streamed import StreamedTensor
-from fastquad.parallel import chunks
+from fastquad.parallel import chunks, run
 
 #: So many sums are added up at once: the client gets no more of them than that.
 _FAN_IN = 8
 #: Signals that take more go to the workers once, ahead of the tasks, in place of once with each task.
 _LARGE = 1 << 20
+#: What is sent from memory goes in pieces of about this size.
+_PIECE_BYTES = 128 << 20
 #: A contraction is asked for again where a worker was lost with what it needs, but not for ever.
 _ATTEMPTS = 5
 
@@ -218,10 +221,23 @@ def _memory_source(A: Any, client: Any) -> tuple[Measurements, list[int], Source
     measurements = A if isinstance(A, Measurements) else RawTensor(tensor(np.asanyarray(A)))
     direct = _reaches_workers(client)
 
+    def scatter(start: int, stop: int, where: dict[str, Any]) -> Any:
+        return client.scatter(measurements._part(start, stop), workers=where.get("workers"), direct=direct, hash=False)
+
     def source(bounds: tuple[int, int], target: np.dtype | None, where: dict[str, Any]) -> Any:
-        part = measurements._part(*bounds)
-        sent = client.scatter(part, workers=where.get("workers"), direct=direct, hash=False)
-        return client.submit(_settled, sent, target, pure=False, **where)
+        start, stop = bounds
+        if not isinstance(measurements, StoredTensor) or measurements.nbytes <= _PIECE_BYTES:
+            return client.submit(_settled, scatter(start, stop, where), target, pure=False, **where)
+        # A piece at a time, so that the worker never holds its part twice.
+        if target is None and isinstance(measurements, PackedTensor):
+            target = measurements.dtype
+        m, n = stop - start, measurements.n
+        part = client.submit(_empty, m, n, measurements.dtype, target, pure=False, **where)
+        step = max(1, _PIECE_BYTES * measurements.m // measurements.nbytes // LANES) * LANES
+        for first, last in chunks(m, step):
+            piece = scatter(start + first, start + last, where)
+            part = client.submit(_filled, part, piece, first, target, pure=False, **where)
+        return client.submit(_finished, part, m, n, target, pure=False, **where)
 
     return measurements, _edges(measurements.m), source
 
@@ -280,6 +296,31 @@ def _from_folder(path: Path, start: int, stop: int, target: np.dtype | None) -> 
     for index, (low, high) in enumerate(chunks(len(blocks), folder.section), first):
         folder.check_section(index, blocks[low:high])
     return _settled(PackedTensor(blocks, stop - start, folder.n), target)
+
+
+def _empty(m: int, n: int, dtype: np.dtype, target: np.dtype | None) -> Float:
+    """Room for a part: blocks of the packed layout where a target is given, else matrices."""
+    if target is None:
+        return np.empty((m, n, n), dtype=dtype)
+    return aligned_empty(empty_packed(m, n, target).blocks.shape, target)
+
+
+def _filled(store: Float, piece: Measurements, start: int, target: np.dtype | None) -> Float:
+    """A store with a piece put in its place. In place: to do it twice changes nothing."""
+    if not store.flags.writeable:  # as it may arrive from another worker
+        store = store.copy()
+    if target is None:
+        assert isinstance(piece, RawTensor)
+        store[start : start + piece.m] = piece.array
+    else:
+        piece = _settled(piece, None)
+        blocks = store[start // LANES : -(-(start + piece.m) // LANES)]
+        run(piece._pack, list(enumerate(blocks)), _threads())
+    return store
+
+
+def _finished(store: Float, m: int, n: int, target: np.dtype | None) -> Measurements:
+    return _settled(RawTensor(store) if target is None else PackedTensor(store, m, n), None)
 
 
 def _settled(part: Measurements, target: np.dtype | None) -> Measurements:
