@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(wildcard kernels/*)
 
-.PHONY: demo test test-statistical lint bench bench-smoke bench-compare bench-large docs sanitize dist clean
+.PHONY: demo test test-statistical lint bench bench-smoke bench-compare bench-history reproduce docs sanitize dist clean
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/fastquad demo
@@ -25,6 +25,18 @@ bench: $(VENV)/.installed-bench
 
 bench-smoke: $(VENV)/.installed-test
 	$(BIN)/python -m pytest benchmarks --benchmark-only --smoke --patience 0 -q
+
+# What got slower since a commit, in units of the same run's bandwidth; `make bench-compare BASE=HEAD~1 ARGS="-k pass"`.
+bench-compare: $(VENV)/.installed-bench
+	@test -n "$(BASE)" || { echo "say which commit to compare with: make bench-compare BASE=<commit>" >&2; exit 2; }
+	$(BIN)/python benchmarks/compare.py $(BASE) -- $(ARGS)
+
+bench-history: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/history.py
+
+# Every figure of the paper, into reproduction/; may be stopped and started again.
+reproduce: $(VENV)/.installed-demo
+	$(BIN)/fastquad reproduce all
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -72,6 +72,8 @@ def main() -> int:
         measure_commit(base, arguments.options)
     if head.endswith("+") or not results(head):
         measure(ROOT, arguments.options)
+    if not results(base):
+        sys.exit(f"{base} has no benchmarks that could be compared.")
     rows = sorted(comparison(results(base), results(head)), key=lambda row: row[1] / row[2])
     print(f"Time in units of the machine's own for the same work, {base} and {head}:\n")
     print(
