@@ -37,9 +37,9 @@ FIGURES: dict[str, Experiment] = {
         _sparse("fig3", "Error under noise", 50, 5, "noise", sparse.NOISE),
         _digits("fig4", "Digits from m = 120 measurements", 1, 1, "pictures", digits.FEW),
         _digits("fig5", "Digits from m = 400 measurements", 1, 1, "pictures", digits.MANY),
-        _digits("fig6", "Digits: cosine similarity against m", 10, 1, "cosine_by_m", digits.BY_M),
+        _digits("fig6", "Digits: cosine similarity against m", 3, 1, "cosine_by_m", digits.BY_M),
         _digits("fig7", "Digits from m = 200 measurements with noise σ = 0.2", 1, 1, "pictures", digits.NOISY),
-        _digits("fig8", "Digits: cosine similarity against the noise", 10, 1, "cosine_by_sigma", digits.BY_SIGMA),
+        _digits("fig8", "Digits: cosine similarity against the noise", 3, 1, "cosine_by_sigma", digits.BY_SIGMA),
     )
 }
 

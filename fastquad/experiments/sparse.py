@@ -35,7 +35,7 @@ PHASE: Settings = {
     "threshold": "soft",
     "mu": 0.1,
     "max_iter": 4000,
-    "max_passes": 500,  # of AMP–LM: where nothing is found it would go on for thousands
+    "max_passes": 300,  # of AMP–LM: where nothing is found it would go on for thousands
     "success": 1e-3,
     "dtype": "float32",
 }
@@ -51,7 +51,7 @@ NOISE: Settings = {
     "threshold": "soft",
     "mu": 0.1,
     "max_iter": 1000,
-    "max_passes": 500,
+    "max_passes": 300,
     "dtype": "float32",
 }
 
