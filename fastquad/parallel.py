@@ -1,4 +1,4 @@
-"""The only place that starts threads.
+"""The only place that starts threads, and that says how many BLAS may use.
 
 Work is cut into fixed chunks that do not depend on the number of threads, and each chunk writes what it alone
 owns: so a result is the same, bit for bit, for any number of threads. Chunks are handed out as threads come
@@ -13,8 +13,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
@@ -25,6 +27,8 @@ _default: int | None = None
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 _lock = Lock()
+_blas_users = 0
+_blas_limit: Any = None
 
 
 def set_num_threads(n: int | None) -> None:
@@ -117,6 +121,35 @@ def ahead(
         pool.shutdown(cancel_futures=True)
 
 
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """BLAS on one thread: for small matrices, its threads wait for each other longer than they compute.
+
+    The setting is the process's. Where several Python threads are in here, the last one out sets it back.
+    """
+    global _blas_users, _blas_limit
+    with _lock:
+        if _blas_users == 0:
+            _blas_limit = _blas().limit(limits=1, user_api="blas")
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _blas_limit.restore_original_limits()
+
+
+@cache
+def _blas() -> Any:
+    """The BLAS libraries of this process; to find them takes a millisecond."""
+    import scipy.linalg  # noqa: F401  (it brings one of its own)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 def _checked(n: int, name: str) -> int:
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"`{name}` must be a positive integer, got {n!r}.")
@@ -142,8 +175,8 @@ def _get_pool(size: int) -> ThreadPoolExecutor:
 
 def _forget_pool() -> None:
     """After a fork the threads of the parent do not exist in the child."""
-    global _pool, _pool_size, _lock
-    _pool, _pool_size, _lock = None, 0, Lock()
+    global _pool, _pool_size, _lock, _blas_users
+    _pool, _pool_size, _lock, _blas_users = None, 0, Lock(), 0
 
 
 if hasattr(os, "register_at_fork"):

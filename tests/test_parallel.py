@@ -1,5 +1,6 @@
 """Threads: a result never depends on them, and neither errors, Ctrl-C, fork nor other threads get lost in them."""
 
+import concurrent.futures
 import os
 import signal
 import subprocess
@@ -139,3 +140,19 @@ def test_import_is_light():
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     for heavy in ("numba", "torch", "jax", "dask", "matplotlib", "pooch", "rich", "scipy.optimize", "scipy.stats"):
         assert heavy not in modules
+
+
+def test_small_solves_keep_blas_on_one_thread_and_set_it_back():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+
+    def threads():
+        return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
+
+    problem = fq.problems.gaussian(m=60, n=20, k=3, rng=0)
+    fq.solve(problem.A, problem.y)  # loads every BLAS there is
+    before, inside = threads(), []
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        for _ in range(6):
+            pool.submit(fq.solve, problem.A, problem.y, callback=lambda state: inside.extend(threads()))
+    assert set(inside) == {1}
+    assert threads() == before

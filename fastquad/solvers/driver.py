@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,13 +73,17 @@ __all__ = [
     "finish",
 ]
 
+# With so few entries of A, the matrices of a solver are too small for more than one thread of BLAS.
+_SMALL = 1 << 25
+
 
 def drive(
     measurements: Measurements, runs: list[Run], n_threads: int | None = None, checkpoint: Checkpoint | None = None
 ) -> list[Solution]:
     """Run the generators to their ends, answering requests of one kind with one pass over A."""
+    small = measurements.m * measurements.n**2 <= _SMALL
     # What overflows ends as a status, so NumPy need not warn of it.
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"), parallel.single_threaded_blas() if small else nullcontext():
         _drive(_Answerer(measurements, n_threads, checkpoint), runs)
     return [run.solution for run in runs if run.solution is not None]
 
