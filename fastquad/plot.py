@@ -150,11 +150,14 @@ def phase_transition(result: Any) -> Any:
 
 
 def _label_cells(ax: Any, rates: Float) -> None:
-    """The rate in per cent in each cell that is neither all nor nothing."""
+    """The rate in per cent in each cell that is neither all nor nothing, legible on the line too."""
+    from matplotlib.patheffects import withStroke
+
     for (row, column), rate in np.ndenumerate(rates):
         if 0 < rate < 1:
-            color = "black" if rate > 0.5 else "white"
-            ax.text(column, row, f"{100 * rate:.0f}", ha="center", va="center", fontsize=7, color=color)
+            outline = [withStroke(linewidth=2, foreground="white")]
+            text = f"{100 * rate:.0f}"
+            ax.text(column, row, text, ha="center", va="center", fontsize=7, path_effects=outline, zorder=3)
 
 
 def _checked_rows(result: Any) -> list[dict[str, Any]]:

@@ -86,6 +86,39 @@ def test_recovery_of_a_batch_has_an_axis_a_signal(problem):
     assert len(fq.plot.recovery(solution, X).axes) == 2
 
 
+RATES = [
+    {"method": method, "m": m, "k": k, "rate": 0.25 * (m == 40) + 0.5 * (k == 3)}
+    for method in ("TWF", "WF", "SPF")
+    for k in (5, 3)
+    for m in (20, 40, 60)
+]
+
+
+def test_phase_transition_draws_a_map_for_each_method():
+    figure = fq.plot.phase_transition(RATES)
+    figure.canvas.draw()
+    maps = {ax.get_title(): ax for ax in figure.axes if ax.get_title()}
+    assert list(maps) == ["TWF", "WF", "SPF"]
+    for ax in maps.values():
+        # Rows are m, from below, and columns k.
+        np.testing.assert_array_equal(ax.images[0].get_array(), [[0.5, 0], [0.75, 0.25], [0.5, 0]])
+        assert [label.get_text() for label in ax.get_xticklabels()] == ["3", "5"]
+        assert [label.get_text() for label in ax.get_yticklabels()] == ["20", "40", "60"]
+        assert sorted(text.get_text() for text in ax.texts) == ["25", "50", "50", "75"]
+
+
+def test_phase_transition_leaves_missing_cells_white():
+    figure = fq.plot.phase_transition(RATES[:5])
+    figure.canvas.draw()
+    assert np.ma.count_masked(np.ma.masked_invalid(figure.axes[0].images[0].get_array())) == 1
+
+
+@pytest.mark.parametrize("rows", [[], [1], [{"m": 1}], "rows", None])
+def test_phase_transition_of_something_else(rows):
+    with pytest.raises(TypeError, match="`result` must be"):
+        fq.plot.phase_transition(rows)
+
+
 def test_errors(problem, solution):
     with pytest.raises(TypeError, match=r"`solution` must be what fastquad\.solve returned, got ndarray"):
         fq.plot.convergence(problem.x)

@@ -32,8 +32,8 @@ def _digits(name: str, title: str, trials: int, quick: int, draw: str, settings:
 FIGURES: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
-        _sparse("fig1", "Distance of the spectral starts from x", 100, 20, "spectral", sparse.SPECTRAL),
-        _sparse("fig2", "Success rates", 100, 3, "phase", sparse.PHASE),
+        _sparse("fig1", "Distance of the spectral starts from x", 100, 10, "spectral", sparse.SPECTRAL),
+        _sparse("fig2", "Success rates", 100, 2, "phase", sparse.PHASE),
         _sparse("fig3", "Error under noise", 50, 5, "noise", sparse.NOISE),
         _digits("fig4", "Digits from m = 120 measurements", 1, 1, "pictures", digits.FEW),
         _digits("fig5", "Digits from m = 400 measurements", 1, 1, "pictures", digits.MANY),

@@ -83,7 +83,7 @@ def summary(settings: Settings, trials: list[Row]) -> list[Row]:
         low, high = mean_interval(cosines)
         rows.append(
             {"method": method, "m": m, "sigma": sigma, "draws": len({row["trial"] for row in group}),
-             "images": len(cosines), "mean": cosines.mean(), "low": low, "high": high, "min": cosines.min()}
+             "images": len(cosines), "mean": cosines.mean(), "low": low, "high": min(high, 1.0), "min": cosines.min()}
         )  # fmt: skip
         if method != BEST:
             rows[-1]["mean_passes"] = float(np.mean([row["passes"] for row in group]))
