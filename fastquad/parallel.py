@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
@@ -27,8 +27,6 @@ _default: int | None = None
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 _lock = Lock()
-_blas_users = 0
-_blas_limit: Any = None
 
 
 def set_num_threads(n: int | None) -> None:
@@ -121,24 +119,12 @@ def ahead(
         pool.shutdown(cancel_futures=True)
 
 
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
+def single_threaded_blas() -> AbstractContextManager:
     """BLAS on one thread: for small matrices, its threads wait for each other longer than they compute.
 
-    The setting is the process's. Where several Python threads are in here, the last one out sets it back.
+    The setting is the process's; of several Python threads, the first one's holds until it is out.
     """
-    global _blas_users, _blas_limit
-    with _lock:
-        if _blas_users == 0:
-            _blas_limit = _blas().limit(limits=1, user_api="blas")
-        _blas_users += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _blas_users -= 1
-            if _blas_users == 0:
-                _blas_limit.restore_original_limits()
+    return _blas().limit(limits=1, user_api="blas")
 
 
 @cache
@@ -175,8 +161,8 @@ def _get_pool(size: int) -> ThreadPoolExecutor:
 
 def _forget_pool() -> None:
     """After a fork the threads of the parent do not exist in the child."""
-    global _pool, _pool_size, _lock, _blas_users
-    _pool, _pool_size, _lock, _blas_users = None, 0, Lock(), 0
+    global _pool, _pool_size, _lock
+    _pool, _pool_size, _lock = None, 0, Lock()
 
 
 if hasattr(os, "register_at_fork"):

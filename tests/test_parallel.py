@@ -11,6 +11,7 @@ import time
 import naive
 import numpy as np
 import pytest
+import threadpoolctl
 
 import fastquad as fq
 from fastquad import parallel
@@ -143,16 +144,19 @@ def test_import_is_light():
 
 
 def test_small_solves_keep_blas_on_one_thread_and_set_it_back():
-    threadpoolctl = pytest.importorskip("threadpoolctl")
-
     def threads():
         return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
 
     problem = fq.problems.gaussian(m=60, n=20, k=3, rng=0)
     fq.solve(problem.A, problem.y)  # loads every BLAS there is
     before, inside = threads(), []
+
+    def solve():
+        fq.solve(problem.A, problem.y, callback=lambda state: inside.append(threads()))
+
+    solve()
+    assert all(count == [1] * len(count) for count in inside)
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        for _ in range(6):
-            pool.submit(fq.solve, problem.A, problem.y, callback=lambda state: inside.extend(threads()))
-    assert set(inside) == {1}
+        for future in [pool.submit(solve) for _ in range(6)]:
+            future.result()
     assert threads() == before
