@@ -141,8 +141,9 @@ def phase_transition(result: Any) -> Any:
         ax.set(title=method)
         ax.set_xticks(range(len(k)), [str(value) for value in k])
         ax.set_yticks(range(len(m)), [str(value) for value in m])
-    for ax in panels[len(methods) :]:
-        ax.remove()
+    for place in range(len(methods), len(panels)):
+        panels[place].remove()
+        panels[place - columns].tick_params(labelbottom=True)  # now the lowest of its column
     figure.colorbar(image, ax=panels[: len(methods)].tolist(), label="success rate", shrink=0.8)
     figure.supxlabel("nonzeros k", fontsize="medium")
     figure.supylabel("measurements m", fontsize="medium")
