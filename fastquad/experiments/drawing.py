@@ -75,8 +75,9 @@ def noise(result: Result) -> Any:
         ax.minorticks_off()
         ax.grid(alpha=0.3)
         ax.legend(fontsize="small")
-    for ax in panels[len(sigmas) :]:
-        ax.remove()
+    for place in range(len(sigmas), len(panels)):
+        panels[place].remove()
+        panels[place - columns].tick_params(labelbottom=True)  # now the lowest of its column
     figure.supxlabel("measurements m", fontsize="medium")
     figure.supylabel("mean relative error", fontsize="medium")
     figure.suptitle(_title(result, result.experiment.settings), fontsize="medium")
