@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ _default: int | None = None
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 _lock = Lock()
+_blas_lock = Lock()
 
 
 def set_num_threads(n: int | None) -> None:
@@ -119,12 +120,22 @@ def ahead(
         pool.shutdown(cancel_futures=True)
 
 
-def single_threaded_blas() -> AbstractContextManager:
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
     """BLAS on one thread: for small matrices, its threads wait for each other longer than they compute.
 
-    The setting is the process's; of several Python threads, the first one's holds until it is out.
+    The setting is the process's. Where several Python threads are in here, the first one sets it and sets it back; the
+    others do not touch it, or the last one out might leave what it found.
     """
-    return _blas().limit(limits=1, user_api="blas")
+    lock = _blas_lock
+    if not lock.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _blas().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        lock.release()
 
 
 @cache
@@ -161,8 +172,8 @@ def _get_pool(size: int) -> ThreadPoolExecutor:
 
 def _forget_pool() -> None:
     """After a fork the threads of the parent do not exist in the child."""
-    global _pool, _pool_size, _lock
-    _pool, _pool_size, _lock = None, 0, Lock()
+    global _pool, _pool_size, _lock, _blas_lock
+    _pool, _pool_size, _lock, _blas_lock = None, 0, Lock(), Lock()
 
 
 if hasattr(os, "register_at_fork"):
