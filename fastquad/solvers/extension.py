@@ -54,7 +54,10 @@ class Extension:
         self.diagonal_squares = np.einsum("jl,jl->j", self.diagonals, self.diagonals)
 
     def __call__(self, support: Support, max_rows: int) -> Generator[Any, Any, Support]:
-        """Add the coordinates that the residual asks for; reads at most max_rows rows that were not read before."""
+        """Add the coordinates that the residual asks for.
+
+        At most max_rows rows are read that were not read before, but for those of coordinates beyond doubt.
+        """
         store, m, n = self.store, self.store.m, len(self.store.order)
         # A support of more than m/2 would fit anything; and its rows must fit in memory.
         limit = min(n, max(2, m // 2), store.max_rows)
@@ -67,11 +70,13 @@ class Extension:
         support = yield from self._refit(support.places, support.z)
         while support.places.size < limit and support.rss > EXACT_RESIDUAL**2 * self.square:
             best, gain, value = yield from self._best(support)
-            if gain * (m - support.places.size) < threshold * max(support.rss - gain, 0.0):
+            statistic, unit = gain * (m - support.places.size), max(support.rss - gain, 0.0)
+            if statistic < threshold * unit:
                 misses += 1
                 if misses > 1:
                     break
-            if len(store.missing([best])) + store.rows_read - known > max_rows:
+            # Where there is no doubt, the row is worth reading.
+            if len(store.missing([best])) + store.rows_read - known > max_rows and statistic < 2 * threshold * unit:
                 break
             yield from store.read_rows([best])
             support = yield from self._refit(np.append(support.places, best), np.append(support.z, value))

@@ -153,4 +153,4 @@ def _parts(places: Places, entries_each: int) -> list[Places]:
     """The places, a few at a time."""
     if not places.size:
         return []
-    return np.array_split(places, -(-places.size * entries_each // _READ_ENTRIES))
+    return np.array_split(places, min(places.size, -(-places.size * entries_each // _READ_ENTRIES)))
