@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(wildcard kernels/*)
 
-.PHONY: demo test test-statistical lint bench bench-smoke bench-compare bench-history reproduce docs sanitize dist clean
+.PHONY: demo test test-statistical lint bench bench-smoke bench-compare bench-history bench-large reproduce docs sanitize dist clean
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/fastquad demo
@@ -33,6 +33,11 @@ bench-compare: $(VENV)/.installed-bench
 
 bench-history: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/history.py
+
+# Tensors of 40 GB on disk, and of terabytes never stored; asks for the room first, and removes what it made. ARGS="--yes
+# --folder DIR" answers, and puts it elsewhere.
+bench-large: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/large_n.py $(ARGS)
 
 # Every figure of the paper, into reproduction/; may be stopped and started again.
 reproduce: $(VENV)/.installed-demo

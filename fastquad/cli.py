@@ -73,6 +73,8 @@ def main(context: click.Context) -> None:
 @click.option("--max-iter", type=int, help="At most so many steps.")
 @click.option("--max-passes", type=float, help="At most so many passes over A.")
 @click.option("--max-time", type=float, help="No further step after so many seconds.")
+@click.option("--memory", metavar="SIZE", help="A budget, such as 4GB; default: half of what can be had.")
+@click.option("--checkpoint", metavar="FILE", help="Keep there what is done: killed, the same command goes on.")
 @click.option("--n-threads", type=int, help="Default: FASTQUAD_NUM_THREADS, else all cores.")
 @click.option("--seed", type=int, help="For everything random; a fixed one is used by default.")
 def solve(

@@ -54,6 +54,16 @@ def test_solve_writes_x_and_reports(files):
     assert report["residual"] < 1e-9
 
 
+def test_a_checkpoint_goes_on(files):
+    arguments = ("solve", "A.npy", "y.npy", "-o", "x", "--checkpoint", "solve.ck", "--memory", "1GB")
+    assert run(*arguments, "--max-passes", 0.001).exit_code == 1
+    first, again = run(*arguments), run(*arguments)
+    assert first.exit_code == 0
+    assert json.loads(again.stdout) == json.loads(first.stdout)
+    np.save("y.npy", np.load("y.npy") + 1)
+    assert_one_line_error(run(*arguments), "belongs to another solve: y differs")
+
+
 def test_options_reach_the_solver(files, monkeypatch):
     seen = {}
     original = fq.solve
