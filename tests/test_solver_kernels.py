@@ -1,0 +1,187 @@
+"""The compiled inner loops of AMP, pursuit and annealing, and the quartics, against plain NumPy."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit, logsumexp
+
+from fastquad._kernels import amp, gibbs, growth
+from fastquad.solvers import quartic
+
+
+def denoise_twin(S, D, state, prior, phi2, keep, max_inner, tolerance, learn):
+    """`kernels/amp.pyx: denoise`, as formulas: the new rows z, z_old, v, π and (ρ, s2)."""
+    z, old, v = state[:3].copy()
+    rho, s2 = prior
+    n = z.size
+    for _ in range(max_inner):
+        b, a = (S @ z - v.sum() * old) / D, z @ z / D
+        c = 1 / (a + 1 / s2)
+        mu = b * c
+        weight = expit(np.log(rho / (1 - rho)) + np.log(c / s2) / 2 + b * mu / 2)
+        mean, variance = weight * mu, weight * (mu**2 + c) - (weight * mu) ** 2
+        old, z, v = z, keep * z + (1 - keep) * mean, keep * v + (1 - keep) * variance
+        if learn:
+            rho = np.clip(weight.mean(), 2 / n, 1 - 1e-4)
+        s2 = np.clip(weight @ (mu**2 + c) / weight.sum(), phi2 / (2 * n * rho), 2 * phi2 / (n * rho))
+        if np.linalg.norm(z - old) <= tolerance * np.sqrt(phi2):
+            break
+    return np.array([z, old, v, weight]), np.array([rho, s2])
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 33, 100])
+@pytest.mark.parametrize("learn", [True, False])
+def test_the_denoiser_of_amp(n, learn):
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal(n) * (rng.random(n) < 0.4) + 0.1
+    S = np.outer(x, x) + 0.1 * rng.standard_normal((n, n))
+    S = (S + S.T) / 2
+    state = np.zeros((7, n))
+    state[0] = state[1] = x + 0.2 * rng.standard_normal(n)
+    state[2] = rng.random(n) / n
+    prior = np.array([0.3, x @ x / (n * 0.3)])
+    arguments = (float(x @ x), 0.4, 10, 1e-3, learn)
+    expected, expected_prior = denoise_twin(S, 0.02, state, prior, *arguments)
+    amp.denoise(S, 0.02, state, prior, *arguments)
+    np.testing.assert_allclose(state[:4], expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(prior, expected_prior, rtol=1e-10)
+
+
+def packed_block(m, p, rng):
+    """A symmetric (m, p, p), and its pairs as the kernels want them: (p(p+1)/2, padded m), in single precision."""
+    A = rng.standard_normal((m, p, p))
+    A = (A + A.transpose(0, 2, 1)) / 2
+    rows, columns = np.tril_indices(p)
+    length = -(-m // growth.LANES) * growth.LANES
+    pairs = np.zeros((rows.size, length), dtype=np.float32)
+    pairs[:, :m] = A[:, rows, columns].T
+    return A, pairs, length
+
+
+def padded(y, length):
+    out = np.zeros(length, dtype=np.float32)
+    out[: y.size] = y
+    return out
+
+
+def grown(pairs, y, p, seed, skips, limit, cut=np.inf):
+    length = pairs.shape[1]
+    members, sizes = np.zeros((1, limit), dtype=np.intp), np.zeros(1, dtype=np.intp)
+    values, curve = np.zeros((1, limit)), np.full((1, limit), np.nan)
+    work = np.empty(growth.work_size(length), dtype=np.float32)
+    plan = np.array([*skips, limit, 12], dtype=np.int32)
+    growth.grow(pairs, y, p, np.array([seed]), plan, cut, work, members, values, curve, sizes)
+    size = sizes[0]
+    return members[0, :size], values[0, :size], curve[0, :size]
+
+
+@pytest.mark.parametrize(("m", "p"), [(17, 5), (40, 12), (64, 30)])
+@pytest.mark.parametrize("skips", [(0, 0), (1, 0), (0, 2)])
+def test_growth_reports_true_residuals_and_adds_the_largest_gain(m, p, skips):
+    rng = np.random.default_rng(m)
+    A, pairs, length = packed_block(m, p, rng)
+    x = np.zeros(p)
+    x[: p // 2] = rng.standard_normal(p // 2) + 1
+    y = np.einsum("ijk,j,k->i", A, x, x) + 0.5 * rng.standard_normal(m)
+    limit = min(6, p - 1)
+    members, values, curve = grown(pairs, padded(y, length), p, 0, skips, limit)
+    assert members[0] == 0
+    assert len(set(members)) == members.size
+    assert (np.diff(curve) <= 1e-4 * curve[:-1]).all()
+    z = np.zeros(p)
+    z[members] = values
+    r = np.einsum("ijk,j,k->i", A, z, z) - y
+    assert r @ r == pytest.approx(curve[-1], rel=1e-3)
+    # Each addition, from the fit before it: the gain of the coordinate that was taken has the rank that was asked for.
+    for size in range(1, members.size):
+        before, value, _ = grown(pairs, padded(y, length), p, 0, skips, size)
+        np.testing.assert_array_equal(before, members[:size])
+        W = A[:, :, before] @ value
+        r = W[:, before] @ value - y
+        gains = (r @ W) ** 2 / np.einsum("ij,ij->j", W, W)
+        gains[before] = -1
+        rank = int(np.argsort(-gains).tolist().index(members[size]))
+        assert rank == (skips[size - 1] if size <= 2 else 0)
+
+
+def test_growth_is_given_up_at_the_checkpoint():
+    rng = np.random.default_rng(0)
+    _, pairs, length = packed_block(60, 20, rng)
+    y = padded(rng.standard_normal(60), length)
+    assert grown(pairs, y, 20, 0, (0, 0), 16)[0].size == 16
+    assert grown(pairs, y, 20, 0, (0, 0), 16, cut=0.0)[0].size <= 12
+
+
+def test_pruning_drops_what_the_data_do_not_need():
+    rng = np.random.default_rng(1)
+    m, p = 48, 15
+    A, pairs, length = packed_block(m, p, rng)
+    x = np.zeros(p)
+    x[[2, 5, 9]] = [1.0, -2.0, 1.5]
+    y = np.einsum("ijk,j,k->i", A, x, x) + 0.05 * rng.standard_normal(m)
+    members = np.array([2, 5, 9, 11, 0], dtype=np.intp)
+    values = x[members] + 1e-3
+    work = np.empty(growth.work_size(length), dtype=np.float32)
+    size, rss = growth.prune(pairs, padded(y, length), p, m, 2 * np.log(p), work, members, values)
+    assert set(members[:size]) == {2, 5, 9}
+    z = np.zeros(p)
+    z[members[:size]] = values[:size]
+    r = np.einsum("ijk,j,k->i", A, z, z) - y
+    assert rss == pytest.approx(r @ r, rel=1e-3)
+
+
+def test_a_gibbs_sweep_draws_from_the_posterior():
+    """One coordinate: the share of zeros, and the moments of the rest, against the density on a grid."""
+    rng = np.random.default_rng(2)
+    m, sweeps = 6, 40000
+    a = 0.3 * rng.standard_normal(m)
+    y = a * 1.2**2 + 0.3 * rng.standard_normal(m)
+    length = growth.LANES
+    pairs = np.zeros((1, length), dtype=np.float32)
+    pairs[0, :m] = a
+    beta, rho, norm2 = 1.5, 0.5, 1.0
+    samples = np.empty(sweeps)
+    z, work = np.array([0.5]), np.empty((2, length), dtype=np.float32)
+    order = np.zeros((1, 1), dtype=np.intp)
+    for t in range(sweeps):  # one call a sweep: ρ starts anew each time
+        random = np.array([[[rng.random(), rng.standard_normal()]]])
+        gibbs.anneal(pairs, padded(y, length), np.array([beta]), rho, norm2, order, random, z, work)
+        samples[t] = z[0]
+    grid = np.linspace(-6, 6, 4001)
+    s2 = norm2 / rho
+    misfit = ((np.outer(grid**2, a) - y) ** 2).sum(axis=1)
+    slab = np.log(rho) - beta * misfit - grid**2 / (2 * s2) - 0.5 * np.log(2 * np.pi * s2) + np.log(grid[1] - grid[0])
+    spike = np.log(1 - rho) - beta * (y @ y)
+    total = np.exp(logsumexp(slab))
+    nonzero = total / (total + np.exp(spike))
+    assert np.mean(samples != 0) == pytest.approx(nonzero, abs=0.05)
+    # Each mode is drawn from its Gaussian approximation.
+    second = np.sum(grid**2 * np.exp(slab)) / total
+    assert np.mean(samples[samples != 0] ** 2) == pytest.approx(second, rel=0.15)
+
+
+coefficients = st.floats(-10, 10).filter(lambda c: c == 0 or abs(c) > 1e-3)
+
+
+@given(c1=coefficients, c2=coefficients, c3=coefficients, c4=st.floats(1e-2, 10))
+def test_a_quartic_has_its_least_value_where_it_is_said(c1, c2, c3, c4):
+    u, value = quartic.minimise(c1, c2, c3, c4)
+    roots = np.roots([4 * c4, 3 * c3, 2 * c2, c1])
+    candidates = roots[np.abs(roots.imag) < 1e-6].real
+    best = min(((c1 + t * (c2 + t * (c3 + t * c4))) * t for t in candidates), default=0.0)
+    scale = abs(best) + 1e-6
+    assert value <= best + 1e-6 * scale
+    assert u * (c1 + u * (c2 + u * (c3 + u * c4))) == pytest.approx(value, abs=1e-9 * (1 + abs(value)))
+
+
+def test_the_gain_of_a_coordinate_is_what_adding_it_saves():
+    rng = np.random.default_rng(3)
+    m, n = 12, 5
+    r, W, diagonals = rng.standard_normal(m), rng.standard_normal((m, n)), rng.standard_normal((m, n))
+    gains, values = quartic.gains(r, W, diagonals)
+    for j in range(n):
+        steps = np.linspace(-5, 5, 20001)
+        left = ((r[:, None] - 2 * steps * W[:, [j]] - steps**2 * diagonals[:, [j]]) ** 2).sum(axis=0)
+        assert gains[j] == pytest.approx(r @ r - left.min(), rel=1e-5, abs=1e-5)
+        assert values[j] == pytest.approx(steps[left.argmin()], abs=1e-3)
