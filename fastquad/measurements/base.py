@@ -78,9 +78,7 @@ class Measurements(ABC):
 
     def measure(self, x: ArrayLike, *, n_threads: int | None = None) -> Float:
         """`y_i = x^T A_i x`, of shape (m,), or (m, b) for signals of shape (n, b)."""
-        x = self._signal(x, "x")
-        W = self.products(x, n_threads=n_threads)
-        return W @ x if x.ndim == 1 else np.einsum("ijs,js->is", W, x)
+        return self._measure(self._signal(x, "x"), parallel.resolve(n_threads))
 
     def weighted_sum(self, w: ArrayLike, *, n_threads: int | None = None) -> Float:
         """`S = Σ_i w_i Ã_i`.
@@ -195,6 +193,10 @@ class Measurements(ABC):
     def _products_on(self, support: NDArray[np.intp], values: Float, W: Float, n_threads: int) -> None:
         """`W[i] = Σ_{j in S} Ã_i[:, j] x_j`, from the rows of S alone; values = x[S]."""
         np.einsum("isj,s...->ij...", self._rows(support, n_threads), values, out=W)
+
+    def _measure(self, x: Float, n_threads: int) -> Float:
+        W = self.products(x, n_threads=n_threads)
+        return W @ x if x.ndim == 1 else np.einsum("ijs,js->is", W, x)
 
     def _sided_products(self, x: Float, transpose: bool, n_threads: int) -> Float:
         return self.products(x, n_threads=n_threads)
