@@ -12,6 +12,7 @@
 /* __GLIBC__ is known only after a libc header. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && defined(__x86_64__) && defined(__GLIBC__)
 #define CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#define HAS_CLONES
 #else
 #define CLONES
 #endif
@@ -30,7 +31,8 @@ INLINE vec vec_load_f64(const double *p) { return *(const vec_in_memory *)p; }
 INLINE vec vec_load_f32(const float *p) { return (vec){p[0], p[1], p[2], p[3]}; }
 INLINE void vec_store_f64(double *p, vec a) { *(vec_in_memory *)p = a; }
 INLINE void vec_store_f32(float *p, vec a) { for (int i = 0; i < 4; i++) p[i] = (float)a[i]; }
-INLINE vec vec_all(double a) { return (vec){a, a, a, a}; }
+#define SPREAD(a) ((vec){a, a, a, a})
+INLINE vec vec_all(double a) { return SPREAD(a); }
 INLINE vec vec_add(vec a, vec b) { return a + b; }
 INLINE vec vec_mul(vec a, vec b) { return a * b; }
 INLINE vec vec_fma(vec a, vec b, vec c) { return a * b + c; }
@@ -45,6 +47,7 @@ INLINE vec vec_load_f32(const float *p) { vec a; for (int i = 0; i < 4; i++) a.a
 INLINE void vec_store_f64(double *p, vec a) { for (int i = 0; i < 4; i++) p[i] = a.at[i]; }
 INLINE void vec_store_f32(float *p, vec a) { for (int i = 0; i < 4; i++) p[i] = (float)a.at[i]; }
 INLINE vec vec_all(double v) { vec a; for (int i = 0; i < 4; i++) a.at[i] = v; return a; }
+#define SPREAD(a) vec_all(a)
 INLINE vec vec_add(vec a, vec b) { for (int i = 0; i < 4; i++) a.at[i] += b.at[i]; return a; }
 INLINE vec vec_mul(vec a, vec b) { for (int i = 0; i < 4; i++) a.at[i] *= b.at[i]; return a; }
 INLINE vec vec_fma(vec a, vec b, vec c) { for (int i = 0; i < 4; i++) c.at[i] += a.at[i] * b.at[i]; return c; }

@@ -21,8 +21,12 @@ enum { LANES = 8, GROUP = 4, CELL = LANES * GROUP };
 /* Cache lines between what is used and what is asked for, into the second-level cache, ahead of it. */
 enum { AHEAD = 128 };
 
-/* Columns handled at once by the batched kernels: 4 rows × 32 columns × 8 lanes of doubles are 8 kB of the L1 cache. */
+/* Rows and columns of a tile of the batched kernels: 64 kB in all lanes, in the L2 cache, of which four rows are in the
+   L1 cache with what they are multiplied by. */
 enum { TILE = 32 };
+
+/* Doubles of scratch for a tile; rows are an odd number of cache lines apart, lest they fall on the same lines of a cache. */
+enum { TILE_ROW = (TILE + 1) * LANES, TILE_SIZE = TILE * TILE_ROW };
 
 /* Rows and columns handled at once by packing: whole cache lines of a square and of its mirror image. What is used and
    what is asked for meanwhile are 256 kB of float64 in all lanes, half of the L2 cache. */
@@ -52,74 +56,64 @@ CLONES static void lanes_apart(const double *W, ptrdiff_t count, ptrdiff_t lanes
         for (ptrdiff_t l = 0; l < lanes; l++) out[l * count + k] = W[k * LANES + l];
 }
 
-/* out[r][s] += Σ_k a[k * column + r * row] x[k][s] for 4 rows r and 4·vecs signals s; x and out have b signals a row.
-   Eight accumulators and one operand from memory for each multiplication: this is where the batched kernels' time goes. */
-INLINE void rows_times(
-    const double *a, ptrdiff_t column, ptrdiff_t row, ptrdiff_t count, const double *x, ptrdiff_t b, int vecs,
-    double *out) {
-    vec acc[GROUP][2];
-    for (int r = 0; r < GROUP; r++)
-        for (int s = 0; s < vecs; s++) acc[r][s] = vec_load_f64(out + r * b + 4 * s);
-    for (ptrdiff_t k = 0; k < count; k++, a += column, x += b) {
-        vec xk[2];
-        for (int s = 0; s < vecs; s++) xk[s] = vec_load_f64(x + 4 * s);
-        for (int r = 0; r < GROUP; r++) {
-            vec value = vec_all(a[r * row]);
-            for (int s = 0; s < vecs; s++) acc[r][s] = vec_fma(value, xk[s], acc[r][s]);
-        }
-    }
-    for (int r = 0; r < GROUP; r++)
-        for (int s = 0; s < vecs; s++) vec_store_f64(out + r * b + 4 * s, acc[r][s]);
-}
+/* How panel_times goes through entries of LANES doubles: rows are `row` apart, four steps are `step` apart, the next four
+   are `jump` from these, and each jump is longer than the one before by `change`. */
+typedef struct { ptrdiff_t row, step, jump, change; } walk;
 
-/* out[k][s] += Σ_r a[k][r] x[r][s] for one lane of a tile, 4 rows r and 4·vecs signals s. */
-INLINE void columns_times(const double *a, ptrdiff_t count, const double *x, ptrdiff_t b, int vecs, double *out) {
-    vec xr[GROUP][2];
-    for (int r = 0; r < GROUP; r++)
-        for (int s = 0; s < vecs; s++) xr[r][s] = vec_load_f64(x + r * b + 4 * s);
-    for (ptrdiff_t k = 0; k < count; k++, a += CELL, out += b) {
-        vec sum[2];
-        for (int s = 0; s < vecs; s++) sum[s] = vec_load_f64(out + 4 * s);
-        for (int r = 0; r < GROUP; r++) {
-            vec value = vec_all(a[r * LANES]);
-            for (int s = 0; s < vecs; s++) sum[s] = vec_fma(value, xr[r][s], sum[s]);
-        }
-        for (int s = 0; s < vecs; s++) vec_store_f64(out + 4 * s, sum[s]);
-    }
-}
+#define PANEL(f) f##_plain
+#include "panel.h"
+#undef PANEL
 
-/* The same for all b signals, a multiple of 4: eight at a time, then four. */
-INLINE void rows_times_all(
-    const double *a, ptrdiff_t column, ptrdiff_t row, ptrdiff_t count, const double *x, ptrdiff_t b, double *out) {
-    ptrdiff_t s = 0;
-    for (; s + 8 <= b; s += 8) rows_times(a, column, row, count, x + s, b, 2, out + s);
-    if (s < b) rows_times(a, column, row, count, x + s, b, 1, out + s);
-}
+#ifdef HAS_CLONES
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v3")
+#define PANEL(f) f##_v3
+#include "panel.h"
+#undef PANEL
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v4")
+#define PANEL(f) f##_v4
+#include "panel.h"
+#undef PANEL
+#pragma GCC pop_options
+#endif
 
-INLINE void columns_times_all(const double *a, ptrdiff_t count, const double *x, ptrdiff_t b, double *out) {
-    ptrdiff_t s = 0;
-    for (; s + 8 <= b; s += 8) columns_times(a, count, x + s, b, 2, out + s);
-    if (s < b) columns_times(a, count, x + s, b, 1, out + s);
+/* out[r, s, l] += Σ_{k < count} a[k, r, l] x[k, s] for `rows` rows r and b signals s. `bytes` of memory from `ahead` on are
+   asked for meanwhile. */
+static void panel_times(
+    const double *a, walk at, ptrdiff_t count, ptrdiff_t rows, const double *x, ptrdiff_t b, double *out, const void *ahead,
+    ptrdiff_t bytes) {
+#ifdef HAS_CLONES
+    if (__builtin_cpu_supports("x86-64-v4")) panel_times_v4(a, at, count, rows, x, b, out, ahead, bytes);
+    else if (__builtin_cpu_supports("x86-64-v3")) panel_times_v3(a, at, count, rows, x, b, out, ahead, bytes);
+    else
+#endif
+        panel_times_plain(a, at, count, rows, x, b, out, ahead, bytes);
 }
 
 #define REAL double
 #define NAME(f) f##_f64
 #define vec_load vec_load_f64
+#define IS_DOUBLE 1
 #define vec_store vec_store_f64
 #include "packed_real.h"
 #undef REAL
 #undef NAME
 #undef vec_load
+#undef IS_DOUBLE
 #undef vec_store
 
 #define REAL float
 #define NAME(f) f##_f32
 #define vec_load vec_load_f32
+#define IS_DOUBLE 0
 #define vec_store vec_store_f32
 #include "packed_real.h"
 #undef REAL
 #undef NAME
 #undef vec_load
+#undef IS_DOUBLE
 #undef vec_store
 
 #endif

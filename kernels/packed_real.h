@@ -87,63 +87,87 @@ CLONES static void NAME(packed_products_on)(
     }
 }
 
-/* tile[v] = P[v] as double for `count` columns. */
-INLINE void NAME(load_tile)(const REAL *P, ptrdiff_t count, double *tile) {
-    for (ptrdiff_t v = 0; v < count * CELL; v += 4) vec_store_f64(tile + v, vec_load(P + v));
+/* Where the column k ≥ j of the group of row j stands. */
+INLINE const REAL *NAME(cell)(const REAL *P, ptrdiff_t n, ptrdiff_t j, ptrdiff_t k) {
+    return P + (group_offset(j / GROUP, n) + GROUP * (k - j)) * LANES;
 }
 
-/* Ask for one lane's share of the `count` columns at P, while the lane before them is computed. */
-INLINE void NAME(prefetch_share)(const REAL *P, ptrdiff_t count, int lane) {
-    const char *line = (const char *)(P + lane * count * GROUP), *end = (const char *)(P + (lane + 1) * count * GROUP);
-    for (; line < end; line += 64) PREFETCH(line);
+/* The tile of rows j0..j0+31 and `width` columns from k0 on, as doubles: where it stands if it is stored so, else copied.
+   `group` is the distance of its first two groups of rows and `change` what each further one is longer. */
+CLONES static const double *NAME(as_doubles)(
+    const REAL *P, ptrdiff_t n, ptrdiff_t j0, ptrdiff_t k0, ptrdiff_t width, double *tile, ptrdiff_t *group,
+    ptrdiff_t *change) {
+#if IS_DOUBLE
+    (void)width, (void)tile;
+    *group = NAME(cell)(P, n, j0 + GROUP, k0) - NAME(cell)(P, n, j0, k0);
+    *change = -GROUP * CELL;
+    return NAME(cell)(P, n, j0, k0);
+#else
+    *group = GROUP * TILE_ROW;
+    *change = 0;
+    for (ptrdiff_t j = 0; j < TILE; j += GROUP) {
+        const REAL *a = NAME(cell)(P, n, j0 + j, k0);
+        for (ptrdiff_t v = 0; v < width * CELL; v += 4) vec_store_f64(tile + j * TILE_ROW + v, vec_load(a + v));
+    }
+    return tile;
+#endif
 }
 
-/* W[l, k, s] = Σ_j Ã_l[k, j] x[j, s] for b signals (a multiple of 4). Tiles of columns, so that each entry is fetched
-   once and used 2 b times from the L1 cache; `tile` holds one tile as doubles. */
-CLONES static void NAME(packed_products_batch)(
-    const REAL *P, ptrdiff_t n, const double *x, ptrdiff_t b, double *tile, double *W) {
-    ptrdiff_t lane = padded(n) * b;
-    memset(W, 0, LANES * lane * sizeof(double));
-    for (ptrdiff_t k0 = 0; k0 < n; k0 += TILE) {
-        ptrdiff_t k1 = k0 + TILE < n ? k0 + TILE : n;
-        for (ptrdiff_t j = 0; j < k1; j += GROUP) {
-            ptrdiff_t start = j > k0 ? j : k0, count = k1 - start;
-            const REAL *a = P + (group_offset(j / GROUP, n) + GROUP * (start - j)) * LANES;
-            NAME(load_tile)(a, count, tile);
-            /* The diagonal tile is whole, so its mirror image is in it already. */
-            ptrdiff_t skip = start > j ? 0 : count < GROUP ? count : GROUP;
-            for (int l = 0; l < LANES; l++) {
-                double *w = W + l * lane;
-                NAME(prefetch_share)(a + (n - j - GROUP) * CELL, count, l); /* the same columns of the next group */
-                rows_times_all(tile + l, CELL, LANES, count, x + start * b, b, w + j * b);
-                columns_times_all(tile + skip * CELL + l, count - skip, x + j * b, b, w + (start + skip) * b);
-            }
+/* square[k, j] = scale · Ã[j0 + j, j0 + k] for all j, k < size: a tile on the diagonal with its mirror image. */
+CLONES static void NAME(diagonal_square)(
+    const REAL *P, ptrdiff_t n, ptrdiff_t j0, ptrdiff_t size, double scale, double *square) {
+    for (ptrdiff_t j = 0; j < size; j += GROUP)
+        for (ptrdiff_t k = j; k < size; k++) {
+            const REAL *a = NAME(cell)(P, n, j0 + j, j0 + k);
+            for (ptrdiff_t r = j; r < j + GROUP && r < size; r++, a += LANES)
+                for (int h = 0; h < LANES; h += 4) {
+                    vec value = vec_mul(vec_load(a + h), vec_all(scale));
+                    vec_store_f64(square + k * TILE_ROW + r * LANES + h, value);
+                    vec_store_f64(square + r * TILE_ROW + k * LANES + h, value);
+                }
         }
+}
+
+/* W[k, s, l] = Σ_j Ã_l[k, j] x[j, s] for b signals. Tile by tile, so that each entry is fetched once and used 2 b times
+   from the caches, as Ã[j, k] and as Ã[k, j]; `tile` is scratch for one. */
+static void NAME(packed_products_batch)(
+    const REAL *P, ptrdiff_t n, const double *x, ptrdiff_t b, double *tile, double *W) {
+    const walk along_square = {LANES, TILE_ROW, GROUP * TILE_ROW, 0}, along = {LANES, CELL, GROUP * CELL, 0};
+    memset(W, 0, padded(n) * b * LANES * sizeof(double));
+    for (ptrdiff_t k0 = 0; k0 < n; k0 += TILE) {
+        ptrdiff_t width = n - k0 < TILE ? n - k0 : TILE, group, change;
+        for (ptrdiff_t j0 = 0; j0 < k0; j0 += TILE) {
+            const double *a = NAME(as_doubles)(P, n, j0, k0, width, tile, &group, &change), *rows = a;
+            for (ptrdiff_t j = j0, step = group; j < j0 + TILE; j += GROUP, rows += step, step += change)
+                panel_times(rows, along, width, GROUP, x + k0 * b, b, W + j * b * LANES,
+                            NAME(cell)(P, n, j + TILE, k0), width * CELL * sizeof(REAL)); /* the tile below is next */
+            panel_times(a, (walk){CELL, LANES, group, change}, TILE, width, x + j0 * b, b, W + k0 * b * LANES, NULL, 0);
+        }
+        NAME(diagonal_square)(P, n, k0, width, 1, tile);
+        panel_times(tile, along_square, width, width, x + k0 * b, b, W + k0 * b * LANES, NULL, 0);
     }
 }
 
-/* C[l] = U^T T_l U, b columns (a multiple of 4), with T the upper triangle and half the diagonal tiles, so that
-   U^T Ã U = C + C^T for half the work. `rows` holds T U for TILE rows of each lane. */
-CLONES static void NAME(packed_compress)(
+/* C[s, q, l] = U[:, s]^T T_l U[:, q] for b columns, with T the tiles above the diagonal and half of those on it, so that
+   U^T Ã U = C + C^T for half the work. `rows` holds T U for TILE rows. */
+static void NAME(packed_compress)(
     const REAL *P, ptrdiff_t n, const double *U, ptrdiff_t b, double *tile, double *rows, double *C) {
-    memset(C, 0, LANES * b * b * sizeof(double));
-    for (ptrdiff_t j0 = 0; j0 < padded(n); j0 += TILE) {
-        ptrdiff_t j1 = j0 + TILE < padded(n) ? j0 + TILE : padded(n), lane = (j1 - j0) * b;
-        memset(rows, 0, LANES * lane * sizeof(double));
-        for (ptrdiff_t j = j0; j < j1; j += GROUP)
-            for (ptrdiff_t k = j; k < n; k += TILE) {
-                ptrdiff_t count = n - k < TILE ? n - k : TILE;
-                const REAL *a = P + (group_offset(j / GROUP, n) + GROUP * (k - j)) * LANES;
-                NAME(load_tile)(a, count, tile);
-                for (ptrdiff_t v = 0; k == j && v < GROUP * CELL; v++) tile[v] /= 2;
-                for (int l = 0; l < LANES; l++) {
-                    NAME(prefetch_share)(a + TILE * CELL, count, l);
-                    rows_times_all(tile + l, CELL, LANES, count, U + k * b, b, rows + l * lane + (j - j0) * b);
-                }
-            }
-        for (int l = 0; l < LANES; l++)
-            for (ptrdiff_t q = 0; q < b; q += GROUP)
-                rows_times_all(U + j0 * b + q, b, 1, j1 - j0, rows + l * lane, b, C + (l * b + q) * b);
+    const walk along_square = {LANES, TILE_ROW, GROUP * TILE_ROW, 0}, along = {LANES, CELL, GROUP * CELL, 0};
+    const walk along_rows = {LANES, b * LANES, GROUP * b * LANES, 0};
+    memset(C, 0, b * b * LANES * sizeof(double));
+    for (ptrdiff_t j0 = 0; j0 < n; j0 += TILE) {
+        ptrdiff_t height = n - j0 < TILE ? n - j0 : TILE, group, change;
+        memset(rows, 0, TILE * b * LANES * sizeof(double));
+        NAME(diagonal_square)(P, n, j0, height, 0.5, tile);
+        panel_times(tile, along_square, height, height, U + j0 * b, b, rows, NULL, 0);
+        for (ptrdiff_t k0 = j0 + TILE; k0 < n; k0 += TILE) {
+            ptrdiff_t width = n - k0 < TILE ? n - k0 : TILE;
+            const double *a = NAME(as_doubles)(P, n, j0, k0, width, tile, &group, &change);
+            for (ptrdiff_t j = j0, step = group; j < j0 + TILE; j += GROUP, a += step, step += change)
+                panel_times(a, along, width, GROUP, U + k0 * b, b, rows + (j - j0) * b * LANES,
+                            NAME(cell)(P, n, j, k0 + TILE), width * CELL * sizeof(REAL));
+        }
+        panel_times(rows, along_rows, height, b, U + j0 * b, b, C, NULL, 0);
     }
 }
 

@@ -15,7 +15,7 @@ ctypedef fused source:
     double
 
 cdef extern from "packed.h" nogil:
-    enum: LANES, GROUP, CELL, TILE
+    enum: LANES, GROUP, CELL, TILE, TILE_SIZE
     Py_ssize_t padded(Py_ssize_t n)
     Py_ssize_t group_offset(Py_ssize_t g, Py_ssize_t n)
     Py_ssize_t block_entries(Py_ssize_t n)
@@ -139,44 +139,43 @@ def packed_products_on(const real[:, :, ::1] P, const Py_ssize_t[::1] support, c
 
 def packed_products_batch(const real[:, :, ::1] P, const double[:, ::1] x, double[:, :, ::1] W, Py_ssize_t first,
                           Py_ssize_t start, Py_ssize_t stop):
-    """W[i - first] = Ã_i x; x is padded to multiples of 4, W is not"""
-    cdef Py_ssize_t m = W.shape[0] + first, n = W.shape[1], b = W.shape[2], width = x.shape[1], block, k, l
+    """W[i - first] = Ã_i x; x has as many rows as a multiple of 4"""
+    cdef Py_ssize_t m = W.shape[0] + first, n = W.shape[1], b = W.shape[2], block
     cdef double* w
     cdef double* tile
     with nogil:
-        w = scratch(LANES * padded(n) * width + TILE * CELL)
-        tile = w + LANES * padded(n) * width
+        w = scratch(LANES * padded(n) * b + TILE_SIZE)
+        tile = w + LANES * padded(n) * b
         for block in range(start, stop):
             if real is float:
-                packed_products_batch_f32(&P[block, 0, 0], n, &x[0, 0], width, tile, w)
+                packed_products_batch_f32(&P[block, 0, 0], n, &x[0, 0], b, tile, w)
             else:
-                packed_products_batch_f64(&P[block, 0, 0], n, &x[0, 0], width, tile, w)
-            for l in range(min(LANES, m - block * LANES)):
-                for k in range(n):
-                    memcpy(&W[block * LANES + l - first, k, 0], w + (l * padded(n) + k) * width, b * sizeof(double))
+                packed_products_batch_f64(&P[block, 0, 0], n, &x[0, 0], b, tile, w)
+            lanes_apart(w, n * b, min(LANES, m - block * LANES), &W[block * LANES - first, 0, 0])
         free(w)
 
 
 def packed_compress(const real[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] U, double[:, :, ::1] C,
                     Py_ssize_t first, Py_ssize_t start, Py_ssize_t stop):
-    """C[i - first] = U^T Ã_i U; U is padded to multiples of 4, C is not"""
-    cdef Py_ssize_t m = C.shape[0] + first, p = C.shape[1], b = U.shape[1], block, q, s, l
+    """C[i - first] = U^T Ã_i U; U has as many rows as a multiple of 4"""
+    cdef Py_ssize_t m = C.shape[0] + first, b = C.shape[1], block, q, s, l
     cdef double* c
     cdef double* tile
     cdef double* rows
     with nogil:
-        c = scratch(LANES * b * b + TILE * CELL + LANES * TILE * b)
+        c = scratch(LANES * b * b + TILE_SIZE + LANES * TILE * b)
         tile = c + LANES * b * b
-        rows = tile + TILE * CELL
+        rows = tile + TILE_SIZE
         for block in range(start, stop):
             if real is float:
                 packed_compress_f32(&P[block, 0, 0], n, &U[0, 0], b, tile, rows, c)
             else:
                 packed_compress_f64(&P[block, 0, 0], n, &U[0, 0], b, tile, rows, c)
             for l in range(min(LANES, m - block * LANES)):
-                for q in range(p):
-                    for s in range(p):
-                        C[block * LANES + l - first, q, s] = c[(l * b + q) * b + s] + c[(l * b + s) * b + q]
+                for q in range(b):
+                    for s in range(b):
+                        C[block * LANES + l - first, q, s] = (
+                            c[(q * b + s) * LANES + l] + c[(s * b + q) * LANES + l])
         free(c)
 
 

@@ -49,16 +49,14 @@ class PackedTensor(StoredTensor):
             self._run(stored.packed_products, self.blocks, pad(x, GROUP), W, n_threads=n_threads)
         else:
             b = x.shape[1]
-            self._run(
-                stored.packed_products_batch, self.blocks, pad(x, GROUP, GROUP), W, 0, n_threads=n_threads, share=b
-            )
+            self._run(stored.packed_products_batch, self.blocks, pad(x, GROUP), W, 0, n_threads=n_threads, share=b)
 
     def _products_on(self, support: NDArray[np.intp], values: Float, W: Float, n_threads: int) -> None:
         if values.ndim == 2:
             return super()._products_on(support, values, W, n_threads)
         # Less is read of a block, so more blocks make a chunk. A gathered line takes twice as long as a streamed one.
         share = min(1.0, 2 * self.share_of_rows(support.size))
-        chunks = parallel.chunks(len(self.blocks), int(self._chunks[0][1] / max(share, 1e-3)))
+        chunks = parallel.chunks(len(self.blocks), int(4 * CHUNK_BYTES / (self._unit_bytes * max(share, 1e-3))))
         self._run(
             stored.packed_products_on, self.blocks, support, values, W, n_threads=n_threads, chunks=chunks, share=share
         )
@@ -95,9 +93,7 @@ class PackedTensor(StoredTensor):
         b = U.shape[1]
         C = np.empty((self.m, b, b))
         if C.size:
-            self._run(
-                stored.packed_compress, self.blocks, self.n, pad(U, GROUP, GROUP), C, 0, n_threads=n_threads, share=b
-            )
+            self._run(stored.packed_compress, self.blocks, self.n, pad(U, GROUP), C, 0, n_threads=n_threads, share=b)
         return C
 
     def _part(self, start: int, stop: int) -> PackedTensor:

@@ -41,7 +41,7 @@ class RawTensor(StoredTensor):
         if x.ndim == 1:
             self._run(stored.raw_products, self.array, x, W, n_threads=n_threads)
         else:
-            self._run_packed(stored.packed_products_batch, pad(x, GROUP, GROUP), out=W, n_threads=n_threads)
+            self._run_packed(stored.packed_products_batch, pad(x, GROUP), out=W, n_threads=n_threads)
 
     def _run_packed(self, kernel: Callable, *inputs: object, out: Float, n_threads: int) -> None:
         """Pack 8 measurements at a time into a block of scratch, and run a kernel of the packed layout on it."""
@@ -102,7 +102,7 @@ class RawTensor(StoredTensor):
     def _compress(self, U: Float, n_threads: int) -> Float:
         C = np.empty((self.m, U.shape[1], U.shape[1]))
         if C.size:
-            self._run_packed(stored.packed_compress, self.n, pad(U, GROUP, GROUP), out=C, n_threads=n_threads)
+            self._run_packed(stored.packed_compress, self.n, pad(U, GROUP), out=C, n_threads=n_threads)
         return C
 
     # -- the sweep ------------------------------------------------------------------------------------------
