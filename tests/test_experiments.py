@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+import io
 import json
 import os
 import signal
@@ -352,6 +353,28 @@ def test_quick_means_fewer_trials_of_the_same(in_process):
     experiment = fq.experiments.FIGURES["fig2"]
     assert {row["trials"] for row in quick.rows} == {experiment.quick_trials}
     assert experiment.quick_trials < experiment.trials == 100
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_on_a_terminal(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with cli._progress("fig2") as progress:
+        for done in (2, 3, 10):  # two were on disk
+            progress(done, 10)
+    shown = sys.stderr.getvalue()
+    assert "fig2" in shown
+    assert "1/8" in shown
+    assert "8/8" in shown
+
+
+def test_no_progress_elsewhere(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with cli._progress("fig2") as progress:
+        assert progress is None
 
 
 @pytest.mark.parametrize(
