@@ -21,7 +21,7 @@ lint: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m pytest benchmarks --benchmark-only --benchmark-autosave --benchmark-storage=file://.benchmarks
-	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/report.py --output docs/benchmarks.md
 
 bench-smoke: $(VENV)/.installed-test
 	$(BIN)/python -m pytest benchmarks --benchmark-only --smoke --patience 0 -q

@@ -15,6 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("fastquad benchmarks")
     group.addoption("--threads", type=int, default=2, help="threads for kernels and peers alike (default 2)")
     group.addoption("--patience", type=float, default=30, help="seconds a benchmark waits for a quiet machine (30)")
+    group.addoption("--max-rounds", type=int, default=100, help="rounds of a benchmark, where it would take more")
     group.addoption("--smoke", action="store_true", help="tiny sizes: checks in seconds that every benchmark runs")
 
 
@@ -51,4 +52,4 @@ def smoke(request: pytest.FixtureRequest) -> bool:
 def race(benchmark, smoke: bool, request: pytest.FixtureRequest):
     from race import Race
 
-    return Race(benchmark, smoke, request.config.getoption("--patience"))
+    return Race(benchmark, smoke, request.config.getoption("--patience"), request.config.getoption("--max-rounds"))

@@ -27,8 +27,8 @@ class Race:
     taken again, as long as there is patience. The rows of the report go to `extra_info`.
     """
 
-    def __init__(self, benchmark, smoke: bool, patience: float) -> None:
-        self.benchmark, self.smoke = benchmark, smoke
+    def __init__(self, benchmark, smoke: bool, patience: float, max_rounds: int) -> None:
+        self.benchmark, self.smoke, self.max_rounds = benchmark, smoke, max_rounds
         self.patience = 0.0 if smoke else patience
         self.turns_seconds = 0.0 if smoke else _TURNS_SECONDS
         self.pairs: dict[str, list[tuple[float, float]]] = {}
@@ -38,7 +38,7 @@ class Race:
         self, kernel: Callable, rivals: dict[str, Callable], *, rounds: int, calls: int = 1, pause: float = 0.0
     ) -> None:
         """`calls` in a row make a turn, after one that brings the data into cache; before a turn there is a `pause`."""
-        rounds = 2 if self.smoke else rounds
+        rounds = 2 if self.smoke else min(rounds, self.max_rounds)
         self.pairs = {name: [] for name in rivals}
 
         def before() -> None:

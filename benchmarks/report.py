@@ -2,8 +2,8 @@
 
 `python benchmarks/report.py [--output docs/benchmarks.md] [FILE ...]`
 
-Without files: what .benchmarks holds for the commit that was measured last. A commit may be measured in several runs;
-the newest result of each benchmark counts.
+Without files: what .benchmarks holds for the commit that was measured last. A commit may be measured in several runs,
+of all benchmarks or of some: a ratio is then the median of the runs that have it, and the report shows their range.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import median_low
 
 STORAGE = Path(__file__).parent.parent / ".benchmarks"
 
@@ -21,7 +22,8 @@ Made by `make bench`; losses included. Everything in a row was measured in turns
 rival, …), and a ratio is the median over the ratios of neighbours, because memory on a shared machine is fast in one
 second and slow in the next. Times are medians. The read bandwidth is that of the best of a plain reading loop and
 loops with software prefetch, over the same bytes with the same number of threads. Turns during which other processes
-used the cores are taken again; where patience ran out, the last column says how many stayed.
+used the cores are taken again; where patience ran out, the last column says how many stayed. Where a row was measured
+in more than one run, it is the median of them, and their number and range are given.
 """
 
 
@@ -74,13 +76,28 @@ def target(row: dict) -> tuple[str, str]:
     return "", ""
 
 
-def ratio_rows(benchmarks: list[dict]) -> list[list[str]]:
-    rows = []
-    for info in (benchmark["extra_info"] for benchmark in benchmarks):
-        disturbed = f"{100 * info['disturbed']:.0f} %" if info.get("disturbed") else ""
+def measured_rows(runs: list[dict]) -> list[dict]:
+    """A row for each ratio: that of the median run, with the values of all runs and the share of disturbed turns."""
+    found: dict[str, list[dict]] = {}
+    for info in (benchmark["extra_info"] for run in runs for benchmark in run["benchmarks"]):
         for row in info.get("rows", []):
-            rows.append([row["what"], f"{row['value']:.2f}", *target(row), row["note"], disturbed])
+            found.setdefault(row["what"], []).append(row | {"disturbed": info.get("disturbed", 0)})
+    rows = []
+    for repeats in found.values():
+        values = [row["value"] for row in repeats]
+        rows.append(repeats[values.index(median_low(values))] | {"values": sorted(values)})
     return rows
+
+
+def ratio_table(rows: list[dict]) -> str:
+    lines = []
+    for row in rows:
+        values, note = row["values"], row["note"]
+        if len(values) > 1:
+            note = f"{len(values)} runs: {values[0]:.2f} to {values[-1]:.2f}" + ("; " if note else "") + note
+        disturbed = f"{100 * row['disturbed']:.0f} %" if row["disturbed"] else ""
+        lines.append([row["what"], f"{row['value']:.2f}", *target(row), note, disturbed])
+    return table(["what", "measured", "asked for", "reached", "", "disturbed"], lines)
 
 
 def peer_section(info: dict) -> str:
@@ -93,11 +110,14 @@ def peer_section(info: dict) -> str:
 
 def report(runs: list[dict]) -> str:
     benchmarks = list(newest(runs).values())
+    rows = measured_rows(runs)
+    asked = [row for row in rows if row["at_least"] is not None or row["at_most"] is not None]
     peers = [benchmark["extra_info"]["peers"] for benchmark in benchmarks if "peers" in benchmark["extra_info"]]
     sections = [
         HEADER,
         f"## The machine\n\n{machine_section(runs[-1], benchmarks)}",
-        "## Ratios\n\n" + table(["what", "measured", "asked for", "reached", "", "disturbed"], ratio_rows(benchmarks)),
+        "## What was asked for\n\n" + ratio_table(asked),
+        "## Other ratios\n\n" + ratio_table([row for row in rows if row not in asked]),
         "## Residual and gradient for one signal, by everyone\n\n"
         "Peers compute in the dtype of A, fastquad in float64 whatever the storage. What needs doing only once"
         " (symmetrising, packing, compiling) is not timed.\n",

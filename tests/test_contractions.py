@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fastquad as fq
 
-SHAPES = [(1, 1), (1, 5), (3, 1), (7, 4), (8, 3), (9, 17), (17, 33), (20, 50)]
+SHAPES = [(1, 1), (1, 5), (3, 1), (7, 4), (8, 3), (9, 17), (17, 33), (20, 50), (9, 70)]
 KINDS = ["raw", "packed", "rank one", "user's own"]
 
 
