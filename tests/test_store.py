@@ -1,12 +1,15 @@
 """Packed folders: written from any source, whole or not at all, and damage is told."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import naive
 import numpy as np
@@ -362,10 +365,38 @@ def test_what_is_no_folder(tmp_path, A):
         fq.pack(A, tmp_path / "file" / "A.fq")
 
 
-@pytest.mark.skipif(os.name == "nt" or getattr(os, "geteuid", lambda: 0)() == 0, reason="root may read everything")
-def test_unreadable(A, tmp_path):
-    path = tmp_path / "A.fq"
-    fq.pack(A, path)
-    (path / "blocks.npy").chmod(0)
-    with pytest.raises(PermissionError, match="cannot be read: permission denied"):
-        fq.open(path)
+@pytest.mark.skipif(os.name == "nt", reason="needs permissions as Unix has them")
+def test_unreadable(A):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = Path(folder) / "A.fq"
+        fq.pack(A, path)
+        journal, begun = Path(folder) / "solve.ck", Path(folder) / "begun.ck"
+        # What is imported on first use may be out of nobody's reach.
+        fq.solve(path, np.ones(M), method="lm", checkpoint=begun)
+        (path / "blocks.npy").chmod(0)
+        begun.chmod(0)
+        with unprivileged():
+            with pytest.raises(PermissionError, match="cannot be read: permission denied"):
+                fq.open(path)
+            with pytest.raises(PermissionError, match=r"B\.fq"):
+                fq.pack(A, Path(folder) / "B.fq")
+            for file in (journal, begun):
+                with pytest.raises(PermissionError, match=r"`checkpoint`: .* cannot be read and written"):
+                    fq.solve(A, np.ones(M), method="lm", checkpoint=file)
+        path.chmod(0)
+        with unprivileged(), pytest.raises(PermissionError, match=r"A\.fq"):
+            fq.solve(path, np.ones(M), method="lm")
+        path.chmod(0o755)
+
+
+@contextlib.contextmanager
+def unprivileged():
+    """As nobody, for root may read everything."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)

@@ -58,7 +58,12 @@ class Journal:
                 raise _occupied(self.path) from None
 
     def _open(self, mode: str) -> None:
-        file = FileIO(self.path, mode)
+        try:
+            file = FileIO(self.path, mode)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise _explained(error, self.path) from error
         _lock(file, self.path)
         if not os.path.samestat(os.fstat(file.fileno()), self.path.stat()):
             # Between the two lines above, another process has put a new file here.
@@ -214,7 +219,10 @@ def _occupied(path: Path) -> OSError:
 
 
 def _explained(error: OSError, path: Path) -> OSError:
-    """The error, with the way out where the disk is full."""
+    """The error, with the argument in it, and the way out where the disk is full."""
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        said = f"`checkpoint`: {str(path)!r} cannot be read and written ({os.strerror(error.errno)})"
+        return PermissionError(error.errno, said)
     if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return error
     return OSError(
