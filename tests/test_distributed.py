@@ -175,7 +175,7 @@ def test_several_signals_share_their_passes(client):
 
 @pytest.fixture
 def mortals():
-    """Workers that a test may kill. Their nannies start others in their place, but not reliably."""
+    """Workers that a test may kill; more than it kills, for it may take long until others are there in their place."""
     with (
         distributed.LocalCluster(
             n_workers=4, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
