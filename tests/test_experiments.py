@@ -80,6 +80,7 @@ def test_files_hold_settings_versions_times_and_the_table(in_process):
         said = json.load(stream)
     assert said["settings"] == {**fq.experiments.FIGURES["fig2"].settings, **TINY}
     assert said["sessions"][0]["versions"]["numpy"] == np.__version__
+    assert said["seeds"] == "[2, m, k, trial]"
     assert said["trials"] == 8
     assert said["cpu_seconds"] > 0
     assert said["wall_seconds"] > 0

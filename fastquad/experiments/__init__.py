@@ -21,11 +21,13 @@ __all__ = ["FIGURES", "Experiment", "Result", "reproduce"]
 
 def _sparse(name: str, title: str, trials: int, quick: int, kind: str, settings: dict[str, Any]) -> Experiment:
     functions = {part: getattr(sparse, f"{kind}_{part}") for part in ("cells", "trial", "summary")}
-    return Experiment(name, title, settings, trials, quick, **functions, draw=kind)
+    seeds = {"spectral": "[1, trial]", "phase": "[2, m, k, trial]", "noise": "[3, m, trial]"}[kind]
+    return Experiment(name, title, settings, trials, quick, **functions, draw=kind, seeds=seeds)
 
 
 def _digits(name: str, title: str, trials: int, quick: int, draw: str, settings: dict[str, Any]) -> Experiment:
-    return Experiment(name, title, settings, trials, quick, digits.cells, digits.trial, digits.summary, draw)
+    seeds = "images: [5, trial]; A: [6, trial]; noise: [7, m, trial]"
+    return Experiment(name, title, settings, trials, quick, digits.cells, digits.trial, digits.summary, draw, seeds)
 
 
 #: The figures, by name.

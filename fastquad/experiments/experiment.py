@@ -43,6 +43,8 @@ class Experiment:
         `summary(settings, rows)` makes the table of the figure.
     draw : str
         The function in `fastquad.experiments.drawing` that plots the result.
+    seeds : str
+        What `numpy.random.default_rng` is given for a trial.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Experiment:
     trial: Callable[[Settings, Row, int], list[Row]] = field(repr=False)
     summary: Callable[[Settings, list[Row]], list[Row]] = field(repr=False)
     draw: str = field(repr=False)
+    seeds: str = field(repr=False)
 
     def changed(self, settings: Mapping[str, Any]) -> Experiment:
         """The experiment with some settings replaced."""
@@ -116,7 +119,7 @@ class Result:
             "figure": name,
             "title": self.experiment.title,
             "settings": self.experiment.settings,
-            "seeds": "numpy.random.default_rng of [figure, cell, trial]: see fastquad.experiments",
+            "seeds": self.experiment.seeds,
             "confidence": "95%: Clopper–Pearson for rates, order statistics for medians, Student's for means",
             **self.about,
             "rows": self.rows,
