@@ -12,8 +12,9 @@ evidence maximisation does,
 
 γ being the number of latent numbers that the data determine. But codes that fit a real signal best are further out
 than N(0, I) allows, and where y is mostly explained, holding them back costs more than it saves. So the λ taken is
-σ² max(ρ⁴, 0.01) with ρ = σ²/mean(y²): all of σ² only where y is mostly noise. For a signal in the range of the decoder
-‖r‖² falls as λ²: λ goes to zero by itself, quadratically, and the answer is exact.
+σ² clip((ρ/0.55)⁶, 0.01, 1) with ρ = σ²/mean(y²): all of σ² where more than half of y is noise, next to none of it where
+little is. For a signal in the range of the decoder ‖r‖² falls as λ²: λ goes to zero by itself, quadratically, and the
+answer is exact.
 
 Where to start is found without A. The decoder's signals nearly lie in the span of p = 100 principal directions U of
 1000 samples; one pass compresses A to `U^T Ã_i U`, (m, p, p), and there
@@ -22,7 +23,9 @@ Where to start is found without A. The decoder's signals nearly lie in the span 
 2. Levenberg–Marquardt runs from all starts of all signals in one batch, in float32; after a few steps only the better
    half goes on, until one is left.
 
-A few steps on A itself, in the decoder's own precision, end it.
+Two or three steps on A itself, in the decoder's own precision, end it. Each goes to the minimiser of a model that takes
+the products at hand as they are and only what is of second order from the compressed A (`latent_model`); where that
+turns out worse than it was, and where there is no compressed A because `x0` was given, it is a Levenberg–Marquardt step.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from fastquad.priors.least_squares import Descents, Normal
 from fastquad.solution import Status
 from fastquad.solvers.base import Problem, Solver
 from fastquad.solvers.driver import EXACT_RESIDUAL, Compress, Outcome, Products, Step, Steps, Together
+from fastquad.solvers.latent_model import Anchor, Local
 from fastquad.solvers.latent_search import NEGLIGIBLE, Level, Start, Unknowns, learn, quadratic_residuals, search
 
 # As small as a relative residual can be expected to get.
@@ -52,11 +56,22 @@ class _Search(NamedTuple):
     B: Float
 
 
+class _Refinement(NamedTuple):
+    B: Float
+    anchor: Anchor
+
+
+class _Point(NamedTuple):
+    x: Float
+    g: Float
+    W: Float
+
+
 @dataclass(frozen=True, kw_only=True)
 class LatentLM(Solver):
     """Levenberg–Marquardt on the latent numbers of a decoder: the default with a generative prior.
 
-    One pass compresses A, a search in the compressed space costs none, and about five more end it. The answer
+    One pass compresses A, a search in the compressed space costs none, and about three more end it. The answer
     is *exact* for signals in the range of the decoder. From a given `x0` it starts at the nearest code and does not
     search. The reported `noise` includes what the decoder cannot express.
 
@@ -102,12 +117,11 @@ class LatentLM(Solver):
         prior: Any = problem.prior
         square = 1.0 if not prior.normalize else None if problem.norm is None else problem.norm**2
         unknowns = Unknowns(prior, problem.y, square, (problem.noise or 0.0) ** 2)
-        if problem.x0 is None:
-            B = yield Compress(prior.basis(self.basis))
-            start = yield Together(self._search, _Search(unknowns, B))
-        else:
-            start = self._start_at(problem.x0, unknowns)
-        return (yield from self._polish(problem, unknowns, start))
+        if problem.x0 is not None:
+            return (yield from self._polish(problem, unknowns, self._start_at(problem.x0, unknowns), None))
+        B = yield Compress(prior.basis(self.basis))
+        start = yield Together(self._search, _Search(unknowns, B))
+        return (yield from self._polish(problem, unknowns, start, B))
 
     def _search(self, searches: list[_Search]) -> list[Start]:
         # One A, so one B.
@@ -120,17 +134,21 @@ class LatentLM(Solver):
         ridge = np.array([self.misfit * unknowns.power + unknowns.noise])
         return Start(np.append(z, scale**2)[: unknowns.size], Level(ridge, ridge))
 
-    def _polish(self, problem: Problem, unknowns: Unknowns, start: Start) -> Steps:
+    def _refine(self, refinements: list[_Refinement]) -> list[Float]:
+        # One A, so one B.
+        return Local(refinements[0].B, [each.anchor for each in refinements]).minimize()
+
+    def _polish(self, problem: Problem, unknowns: Unknowns, start: Start, B: Float | None) -> Steps:
         theta, level = start
         scale = float(problem.y @ problem.y)
-        x, at = yield from _evaluate(unknowns, theta)
+        here, at = yield from _evaluate(unknowns, theta)
         descent = Descents(theta[None], at, unknowns.weights(level.ridge))
         past: list[tuple[float, float]] = []
-        slow_steps, converged = 0, False
+        slow_steps, converged, accepted = 0, False, True
         while slow_steps < self.max_steps:
             square = float(descent.at.square[0])
             residual = float(np.sqrt(square / scale))
-            yield Step(x, residual)
+            yield Step(here.x, residual)
             level = learn(descent.at, level, [unknowns], problem.m)
             descent.set_ridge(unknowns.weights(level.ridge))
             trial = descent.propose(_ONLY)
@@ -138,18 +156,23 @@ class LatentLM(Solver):
             converged = bool(descent.predicted[0] <= NEGLIGIBLE * level.noise[0]) or _level_off(past, level)
             if converged or residual < _ROUNDING:
                 break
+            if B is not None and accepted:
+                anchor = Anchor(unknowns, descent.Z[0], here.g, here.W, level)
+                trial = (yield Together(self._refine, _Refinement(B, anchor)))[None]
             before = descent.value[0]
-            x_trial, at = yield from _evaluate(unknowns, trial[0])
+            there, at = yield from _evaluate(unknowns, trial[0])
             descent.receive(_ONLY, trial, at)
-            if descent.value[0] < before:
-                x = x_trial
+            # Where the model was wrong, a damped step of its linear part is next.
+            accepted = bool(descent.value[0] < before)
+            if accepted:
+                here = there
             slow = descent.at.square[0] > square / 4
             slow_steps += slow
             if slow and residual < EXACT_RESIDUAL:
                 break  # only rounding is left
         residual = float(np.sqrt(descent.at.square[0] / scale))
         # A signal that explains y no better than zero does is no answer, whether or not there is a better one.
-        outcome = Outcome(x, residual, converged=converged and residual < 1, free=unknowns.size)
+        outcome = Outcome(here.x, residual, converged=converged and residual < 1, free=unknowns.size)
         if residual >= EXACT_RESIDUAL:
             outcome.noise = float(np.sqrt(level.noise[0]))
             if not converged:
@@ -165,11 +188,11 @@ def _level_off(past: list[tuple[float, float]], level: Level) -> bool:
     return fall < max(_FLAT * past[-1][0], 2 * level.noise[0])
 
 
-def _evaluate(unknowns: Unknowns, theta: Float) -> Generator[Any, Any, tuple[Float, Normal]]:
+def _evaluate(unknowns: Unknowns, theta: Float) -> Generator[Any, Any, tuple[_Point, Normal]]:
     """The signal at θ, and the normal equations there: one pass."""
     codes, t = unknowns.split(theta[None])
     g, J = unknowns.prior.range.jacobian(codes.astype(unknowns.prior.range.dtype))
     g = g.astype(np.float64)
     W = yield Products(g[0])
     at = quadratic_residuals(W[None], g, J, t, unknowns.y[None], unknowns.free)
-    return np.sqrt(max(float(t[0]), 0.0)) * g[0], at
+    return _Point(np.sqrt(max(float(t[0]), 0.0)) * g[0], g[0], W), at

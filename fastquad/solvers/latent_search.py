@@ -17,11 +17,13 @@ from fastquad.priors.least_squares import Descents, Indices, Normal, concatenate
 # Jacobians of so many codes at a time stay in the cache.
 _CHUNK = 32
 # Each stage goes on with this share of the starts, for so many steps.
-_STAGES = ((1.0, 2), (0.5, 3), (0.25, 4), (0.0, 6), (0.0, 6))
+_STAGES = ((1.0, 2), (0.5, 3), (0.25, 4), (0.25, 6), (0.0, 4))
 # A step that promises to lower `‖r‖² + λ‖z‖²` by less than this many σ² moves z within its posterior deviation.
 NEGLIGIBLE = 0.1
 # λ is at least this share of σ².
 _LEAST_SHARE = 0.01
+# Where at least this share of y is noise, λ is all of σ².
+_MOSTLY_NOISE = 0.55
 
 
 class Unknowns(NamedTuple):
@@ -94,7 +96,7 @@ def learn(at: Normal, level: Level, signals: list[Unknowns], m: int) -> Level:
     determined = (spectrum / (spectrum + level.ridge[:, None])).sum(axis=1) + size - k
     noise = np.maximum(at.square / (m - determined), [signal.noise for signal in signals])
     unexplained = np.minimum(noise / [signal.power for signal in signals], 1)
-    return Level(noise, noise * np.maximum(unexplained**4, _LEAST_SHARE))
+    return Level(noise, noise * np.clip((unexplained / _MOSTLY_NOISE) ** 6, _LEAST_SHARE, 1))
 
 
 class Start(NamedTuple):
