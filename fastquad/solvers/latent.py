@@ -24,8 +24,8 @@ Where to start is found without A. The decoder's signals nearly lie in the span 
    half goes on, until one is left.
 
 Two or three steps on A itself, in the decoder's own precision, end it. Each goes to the minimiser of a model that takes
-the products at hand as they are and only what is of second order from the compressed A (`latent_model`); where that
-turns out worse than it was, and where there is no compressed A because `x0` was given, it is a Levenberg–Marquardt step.
+the products at hand as they are and only what is of second order from the compressed A (`latent_model`). Where that
+turns out worse, and where there is no compressed A because `x0` was given, it is a Levenberg–Marquardt step.
 """
 
 from __future__ import annotations
