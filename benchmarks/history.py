@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import cycle
 from pathlib import Path
 
 from report import STORAGE, commit, newest, saved_runs
+
+# Okabe and Ito's, which colour-blind readers tell apart.
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#000000")
 
 
 def history() -> tuple[list[str], dict[str, list[float]]]:
@@ -30,15 +34,18 @@ def plot(commits: list[str], lines: dict[str, list[float]], output: Path) -> Non
     from matplotlib.figure import Figure
 
     tests = sorted({name.partition("[")[0] for name in lines})
-    figure = Figure(figsize=(8, 2 * len(tests)), layout="constrained")
+    figure = Figure(figsize=(9, 2.2 * len(tests) + 1.5), layout="constrained")
     for axes, test in zip(figure.subplots(len(tests), sharex=True, squeeze=False)[:, 0], tests, strict=True):
-        for name, line in sorted(lines.items()):
-            if name.partition("[")[0] == test:
-                axes.plot(range(len(commits)), line, "o-", label=name.partition("[")[2].rstrip("]") or test)
-        axes.set(title=test.removeprefix("test_").replace("_", " "), ylim=(0, None))
+        mine = {name: line for name, line in sorted(lines.items()) if name.partition("[")[0] == test}
+        for (name, line), color, marker in zip(mine.items(), cycle(COLORS), cycle("osv^Dx"), strict=False):
+            label = name.partition("[")[2].rstrip("]") or test
+            axes.plot(range(len(commits)), line, color=color, marker=marker, label=label)
+        highest = max(value for line in mine.values() for value in line if value == value)  # not NaN
+        axes.set(title=test.removeprefix("test_").replace("_", " "), ylim=(0, 1.15 * highest))
+        axes.grid(alpha=0.3)
         axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
     axes.set_xticks(range(len(commits)), commits, rotation=45, ha="right")
-    figure.supylabel("time, in units of the machine's own")
+    figure.supylabel("time, in units of the machine's own", fontsize="medium")
     figure.savefig(output)
 
 
