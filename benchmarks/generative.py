@@ -1,11 +1,12 @@
 """The generative prior, measured: PPower, PGD and latent Levenberg–Marquardt, and PGD in PyTorch in the same run.
 
-    python benchmarks/generative.py [--quick] [--only speed] [--draws 3] [--threads 1]
+    python benchmarks/generative.py [--only speed] [--draws 3] [--first-draw 0] [--threads 1] [--quick]
 
-Prints markdown tables. One draw is a Gaussian A and ten test images of MNIST, x = image/‖image‖: from the whole test
-set where FASTQUAD_DATA names the folder of its files, else from the bundled ones. Cosine similarity is averaged over
-images and draws, ± the standard deviation of that mean. The PyTorch part is left out where PyTorch is not installed.
-All of it takes some ten minutes, `--quick` one.
+Prints markdown tables; docs/benchmarks-generative.md holds them. One draw is a Gaussian A and ten test images of MNIST,
+x = image/‖image‖: from the whole test set where FASTQUAD_DATA names the folder of its files, else from the bundled
+ones. Cosine similarity is averaged over images and draws, ± the standard deviation of that mean. `--first-draw` takes
+other images and other A. The PyTorch part is left out where PyTorch is not installed. All of it takes some ten minutes,
+`--quick` one.
 """
 
 import argparse
@@ -19,6 +20,8 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one draw, fewer settings")
     parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--first-draw", type=int, default=0)
+    parser.add_argument("--repeats", type=int, default=3, help="of each time, of which the median is taken")
     parser.add_argument("--threads", type=int, default=1, help="threads of fastquad, BLAS and PyTorch alike")
     parser.add_argument("--only", choices=("speed", "range", "accuracy"), help="this part alone")
     options = parser.parse_args()
@@ -36,12 +39,11 @@ import numpy as np  # noqa: E402
 
 import fastquad as fq  # noqa: E402
 
-METHODS = {
-    "PPower": fq.PPower(),
-    "PPower, LM": fq.PPower(projection="lm"),
+ACCURATE = {"PPower": fq.PPower(), "PGD": fq.PGD(), "LatentLM": fq.LatentLM()}
+FAST = {
     "PGD": fq.PGD(),
-    "PGD, all restarts": fq.PGD(race=False),
-    "PGD, LM": fq.PGD(projection="lm"),
+    "PGD, all restarts to the end": fq.PGD(race=False),
+    "PGD, projection by LM": fq.PGD(projection="lm"),
     "LatentLM": fq.LatentLM(),
 }
 
@@ -50,13 +52,13 @@ class Draw:
     """A, stored once, and ten images; measurements of any number and noise are taken from it."""
 
     def __init__(self, seed, m):
-        self.rng = np.random.default_rng(seed)
+        self.seed, rng = seed, np.random.default_rng([77, seed])
         images = fq.datasets.mnist().test_images if os.environ.get("FASTQUAD_DATA") else fq.datasets.mnist_samples()[0]
-        chosen = self.rng.choice(len(images), N_IMAGES, replace=False)
+        chosen = rng.choice(len(images), N_IMAGES, replace=False)
         X = images[chosen].reshape(N_IMAGES, N).astype(np.float64)
         self.X = X / np.linalg.norm(X, axis=1, keepdims=True)
         start = time.perf_counter()
-        self.A = self.rng.standard_normal((m, N, N), dtype=np.float32)
+        self.A = rng.standard_normal((m, N, N), dtype=np.float32)
         self.packed = {}
         self.pack(m)
         self.seconds = time.perf_counter() - start
@@ -71,7 +73,8 @@ class Draw:
         """Packed A and the measurements (10, m)."""
         A = self.pack(m)
         y = A.measure(np.ascontiguousarray(self.X.T)).T
-        return A, y + sigma * self.rng.standard_normal(y.shape)
+        noise = np.random.default_rng([self.seed, int(1000 * sigma), m]).standard_normal(y.shape)
+        return A, y + sigma * noise
 
 
 def cosines(x, X):
@@ -89,25 +92,28 @@ def table(header, rows):
 
 
 def accuracy(prior, draws, settings):
-    """Mean cosine and passes of every method, for each (m, σ)."""
-    methods = {name: method for name, method in METHODS.items() if name != "PGD, all restarts"}
-    results = {setting: {name: [] for name in methods} for setting in settings}
+    """Mean cosine and passes of every method, for each (m, σ); and by how much LatentLM is better than PGD."""
+    results = {setting: {name: [] for name in ACCURATE} for setting in settings}
     for draw in draws():
         for m, sigma in settings:
             A, Y = draw.data(m, sigma)
-            for name, method in methods.items():
+            for name, method in ACCURATE.items():
                 solution = fq.solve(A, Y, prior=prior, method=method, norm=1.0, rng=0)
                 results[m, sigma][name].append((cosines(solution.x, draw.X).mean(), solution.n_passes.mean()))
     rows = []
-    for m, sigma in settings:
-        cells = []
-        for name in methods:
-            cosine, passes = np.array(results[m, sigma][name]).T
-            spread = f" ± {cosine.std(ddof=1) / np.sqrt(len(cosine)):.3f}" if len(cosine) > 1 else ""
-            cells.append(f"{cosine.mean():.3f}{spread} ({passes.mean():.1f})")
-        rows.append([str(m), f"{sigma:g}", *cells])
+    for (m, sigma), result in results.items():
+        cosine, passes = np.moveaxis(np.array([result[name] for name in ACCURATE]), 2, 0)  # each (methods, draws)
+        cells = [f"{mean(values)} ({passes[i].mean():.1f})" for i, values in enumerate(cosine)]
+        gains = cosine[-1] - cosine[-2]
+        rows.append([str(m), f"{sigma:g}", *cells, mean(gains), f"{gains.min():+.3f}"])
     print("Cosine similarity, and passes over A in brackets\n")
-    table(["m", "σ", *methods], rows)
+    table(["m", "σ", *ACCURATE, "LatentLM − PGD", "its least in a draw"], rows)
+
+
+def mean(values):
+    """The mean, ± its standard deviation where it is known."""
+    spread = f" ± {values.std(ddof=1) / np.sqrt(len(values)):.3f}" if len(values) > 1 else ""
+    return f"{values.mean():.3f}{spread}"
 
 
 def in_range(prior, m=60, n_signals=20):
@@ -129,28 +135,29 @@ def in_range(prior, m=60, n_signals=20):
     table(["A", "norm given", "worst distance", "exact", "passes"], rows)
 
 
-def speed(prior, draw, m=200, repeats=3):
-    """Whole solves of ten images, against PyTorch."""
+def speed(prior, draw, m=200):
+    """Whole solves of ten images, against PyTorch: all in turn, so that what else the machine does falls on all."""
     A, Y = draw.data(m)
-    rows, baseline = [], None
+    runs = {}
     try:
-        baseline = TorchPGD(prior.decoder, draw.A[:m], Y, OPTIONS.threads)
+        runs["PGD in PyTorch"] = TorchPGD(prior.decoder, draw.A[:m], Y, OPTIONS.threads)
     except ImportError:
         print("(PyTorch is not installed: no comparison)\n")
-    runs = {"PGD in PyTorch": baseline} if baseline else {}
-    for name, method in METHODS.items():
+    for name, method in FAST.items():
         runs[name] = lambda method=method: fq.solve(A, Y, prior=prior, method=method, norm=1.0, rng=0).x
-    best = dict.fromkeys(runs, np.inf)
     answers = {name: run() for name, run in runs.items()}  # and nothing is loaded or planned within the times
-    for _ in range(repeats):
+    times = {name: [] for name in runs}
+    for _ in range(OPTIONS.repeats):
         for name, run in runs.items():
             start = time.perf_counter()
             run()
-            best[name] = min(best[name], time.perf_counter() - start)
-    for name in runs:
-        ratio = f"{best['PGD in PyTorch'] / best[name]:.1f}×" if baseline else ""
-        rows.append([name, f"{best[name]:.2f} s", ratio, f"{cosines(answers[name], draw.X).mean():.3f}"])
-    print(f"Ten images, m = {m}, best of {repeats}, {OPTIONS.threads} thread(s)\n")
+            times[name].append(time.perf_counter() - start)
+    rows = []
+    for name, own in times.items():
+        ratios = np.array(times.get("PGD in PyTorch", [])) / own if "PGD in PyTorch" in times else None
+        ratio = "" if ratios is None else f"{np.median(ratios):.1f}×"
+        rows.append([name, f"{np.median(own):.2f} s", ratio, f"{cosines(answers[name], draw.X).mean():.3f}"])
+    print(f"Ten images, m = {m}, median of {OPTIONS.repeats}, {OPTIONS.threads} thread(s)\n")
     table(["", "time", "against PyTorch", "cosine"], rows)
 
 
@@ -209,14 +216,14 @@ class TorchPGD:
 
 def main():
     prior = fq.Generative(fq.decoders.mnist())
-    largest = 200 if OPTIONS.quick else 400
-    first = Draw(0, largest)
+    largest = 200 if OPTIONS.quick or OPTIONS.only == "speed" else 400
+    first = Draw(OPTIONS.first_draw, largest)
     print(f"A with m = {largest}, n = {N} in float32, drawn and packed in {first.seconds:.1f} s\n")
 
     def draws():
         yield first
         for seed in range(1, OPTIONS.draws):
-            yield Draw(seed, largest)
+            yield Draw(OPTIONS.first_draw + seed, largest)
 
     if OPTIONS.only in (None, "speed"):
         speed(prior, first)
