@@ -119,6 +119,9 @@ def solve(
     >>> solution.success, bool(fq.distance(solution.x, problem.x) < 1e-6)
     (True, True)
     """
+    # It brings SciPy's linear algebra, which importing fastquad does without.
+    from fastquad.solvers.verdict import doubted
+
     for option in unknown:
         raise TypeError(_unknown_option(option))
     if memory is None and checkpoint is not None:
@@ -144,10 +147,11 @@ def solve(
             m=m, n=n, y=Y[i], dtype=measurements.dtype, prior=prior, x0=None if X0 is None else X0[i],
             norm=norms[i], noise=noise, tol=tol, rng=rngs[i], memory=room, resume=resume,
         )  # fmt: skip
+        steps = solver.steps(problem)
         return Run(
-            solver.steps(problem), m, solver.name, limits, x_true=None if X_true is None else X_true[i],
-            rounding=8 * float(np.finfo(measurements.dtype).eps), noise=(noise or 0.0) / float(np.linalg.norm(Y[i])),
-            signal=i if batch else None,
+            steps if solver.certifies else doubted(problem, steps), m, solver.name, limits,
+            x_true=None if X_true is None else X_true[i], rounding=8 * float(np.finfo(measurements.dtype).eps),
+            noise=(noise or 0.0) / float(np.linalg.norm(Y[i])), signal=i if batch else None,
         )  # fmt: skip
 
     signals = [i for i in range(b) if Y[i].any()]

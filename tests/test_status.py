@@ -183,3 +183,26 @@ def test_a_stationary_point_is_not_a_success():
             wrong += 1
             assert not solution.success
     assert wrong
+
+
+@pytest.mark.parametrize("method", ["lm", "twf", "auto", "pursuit"])
+def test_an_exact_answer_is_ambiguous_where_its_reversal_fits_as_well(method):
+    """Symmetric Toeplitz matrices are the same in reverse order."""
+    rng = np.random.default_rng(0)
+    n, m = 6, 40
+    entries = rng.standard_normal((m, n))
+    A = entries[:, np.abs(np.subtract.outer(np.arange(n), np.arange(n)))]
+    x = np.array([1.0, 0.0, -2.0, 0.5, 0.0, 0.0])
+    solution = fq.solve(A, fq.measure(A, x), method=method, x0=x, tol=1e-10)
+    assert solution.status is Status.AMBIGUOUS
+    assert not solution.success
+    assert "reversed" in solution.message
+
+
+def test_a_known_support_rules_the_reversal_out():
+    rng = np.random.default_rng(0)
+    entries = rng.standard_normal((40, 6))
+    A = entries[:, np.abs(np.subtract.outer(np.arange(6), np.arange(6)))]
+    x = np.array([1.0, 0.0, -2.0, 0.5, 0.0, 0.0])
+    solution = fq.solve(A, fq.measure(A, x), prior=fq.Sparse(support=[0, 2, 3]), method="lm", x0=x)
+    assert solution.status is Status.EXACT

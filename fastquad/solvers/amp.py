@@ -267,6 +267,7 @@ class AMP(Solver):
     """
 
     name: ClassVar[str] = "amp"
+    certifies: ClassVar[bool] = True
     n_attempts: int = 18
     max_sweeps: int = 60
 

@@ -47,6 +47,7 @@ class Auto(Solver):
     """The default: pursuit, AMP and Levenberg–Marquardt, combined so that the cheapest that can succeed comes first."""
 
     name: ClassVar[str] = "auto"
+    certifies: ClassVar[bool] = True
 
     def steps(self, problem: Problem) -> Steps:
         desk = _Desk(problem)

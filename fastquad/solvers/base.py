@@ -69,6 +69,8 @@ class Solver(ABC):
     priors: ClassVar[tuple[str, ...]] = ("sparse",)
     #: Whether it uses a support that the prior knows.
     uses_support: ClassVar[bool] = False
+    #: Whether it looks at A's entries itself before it calls an answer exact.
+    certifies: ClassVar[bool] = False
     #: Where `solve` is given no `max_iter`.
     max_iter: ClassVar[int | None] = None
 

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fastquad.measurements.base import Float
+from fastquad.priors.sparse import Sparse
 from fastquad.solution import Status
 from fastquad.solvers import noise
 from fastquad.solvers.base import Problem
-from fastquad.solvers.driver import EXACT_RESIDUAL, Outcome
-from fastquad.solvers.ensemble import Entries
+from fastquad.solvers.driver import EXACT_RESIDUAL, Outcome, Steps
+from fastquad.solvers.ensemble import Entries, sample_entries
 from fastquad.solvers.lm import Fit
 
 # An answer is wrong with a chance of less than 2 to the minus this.
@@ -37,13 +39,9 @@ def verdict(problem: Problem, entries: Entries, found: Fit, method: str) -> Gene
     """The outcome with which this fit ends the solve, or None."""
     s = found.support.size
     if exact_enough(problem, found.residual) and s < problem.m:
-        symmetry = _ambiguity(entries, found.x)
-        if symmetry:
-            note = f"A is the same {symmetry}, so that x {symmetry} fits as well."
-            return Outcome(found.x, found.residual, status=Status.AMBIGUOUS, method=method, note=note)
-        if (problem.m - s) * entries.bits < _log2_choices(problem.n, s) + _SPARE_BITS:
-            note = "The entries of A take few values, and another signal may fit so few measurements by chance."
-            return Outcome(found.x, found.residual, status=Status.AMBIGUOUS, method=method, note=note)
+        doubt = _doubt(problem, entries, found.x, s)
+        if doubt:
+            return Outcome(found.x, found.residual, status=Status.AMBIGUOUS, method=method, note=doubt)
         return Outcome(found.x, found.residual, free=s, method=method, note=_precision(found.residual))
     # Where A has a structure of its own, what chance can fit is not known: a noise level must be given.
     if (entries.independent or problem.noise) and (yield from noise.convincing(problem, found)):
@@ -51,6 +49,33 @@ def verdict(problem: Problem, entries: Entries, found: Fit, method: str) -> Gene
         note = f"The fit on {s} coordinates leaves noise with a standard deviation of {level:.3g}."
         return Outcome(found.x, found.residual, converged=True, free=s, noise=level, note=note, method=method)
     return None
+
+
+def doubted(problem: Problem, steps: Steps) -> Steps:
+    """The same steps; but an exact answer of theirs is called ambiguous where A lets another signal fit as well.
+
+    For methods that do not look at A themselves. A known support or a decoder rules the other signals out.
+    """
+    outcome = yield from steps
+    free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
+    exact = outcome.status is None and outcome.residual < EXACT_RESIDUAL and free < problem.m
+    if not exact or problem.support is not None or not isinstance(problem.prior, Sparse | None):
+        return outcome
+    entries = yield from sample_entries(problem)
+    doubt = _doubt(problem, entries, outcome.x, free)
+    return replace(outcome, status=Status.AMBIGUOUS, note=doubt) if doubt else outcome
+
+
+def _doubt(problem: Problem, entries: Entries, x: Float, free: int) -> str:
+    """Why another signal than x may fit as well; empty where nothing speaks for it."""
+    if problem.n == 1:  # one measurement that is not zero gives |x|
+        return ""
+    symmetry = _ambiguity(entries, x)
+    if symmetry:
+        return f"A is the same {symmetry}, so that x {symmetry} fits as well."
+    if (problem.m - free) * entries.bits < _log2_choices(problem.n, free) + _SPARE_BITS:
+        return "The entries of A take few values, and another signal may fit so few measurements by chance."
+    return ""
 
 
 def _log2_choices(n: int, s: int) -> float:
