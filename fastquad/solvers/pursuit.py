@@ -258,7 +258,6 @@ class Pursuit(Solver):
     """
 
     name: ClassVar[str] = "pursuit"
-    certifies: ClassVar[bool] = True
 
     max_skips: int = 4
 
