@@ -69,7 +69,7 @@ def noise(result: Result) -> Any:
         ax.set(title=f"σ = {sigma:g}", xscale="log", yscale="log")
         for (method,), group in grouped([row for row in result.rows if row["sigma"] == sigma], "method"):
             slope = group[0]["slope"]
-            label = f"{method}, slope {slope:.2f}" if np.isfinite(slope) else method
+            label = f"{method}, slope {slope:.2f}".replace("-", "−") if np.isfinite(slope) else method
             _curve(ax, group, "m", _STYLES[method], label)
         ax.set_xticks(result.experiment.settings["m"], [str(m) for m in result.experiment.settings["m"]])
         ax.minorticks_off()
