@@ -258,6 +258,7 @@ class Pursuit(Solver):
     """
 
     name: ClassVar[str] = "pursuit"
+    certifies: ClassVar[bool] = True
 
     max_skips: int = 4
 
