@@ -26,7 +26,7 @@ from fastquad.measurements.arrays import is_dask_array, mapped, tensor, tensor_d
 from fastquad.measurements.base import Float, Measurements
 from fastquad.measurements.chunked import bounds_of, empty_raw, whole_matrices
 from fastquad.measurements.packed import LANES, PackedTensor, aligned_empty, empty_packed, pack_in_memory
-from fastquad.measurements.parted import Answer, PartedTensor, contract, merged
+from fastquad.measurements.parted import Answer, PartedTensor, Places, contract, merged
 from fastquad.measurements.raw import RawTensor
 from fastquad.measurements.store import Folder, FolderTensor
 from fastquad.measurements.stored import StoredTensor
@@ -39,6 +39,8 @@ _FAN_IN = 8
 _LARGE = 1 << 20
 #: What is sent from memory goes in pieces of about this size.
 _PIECE_BYTES = 128 << 20
+#: A block of A on its way is rounded to float32 so much at a time.
+_BLOCK_BYTES = 8 << 20
 #: A contraction is asked for again where a worker was lost with what it needs, but not for ever.
 _ATTEMPTS = 5
 
@@ -262,16 +264,18 @@ def _shape(A: Measurements) -> tuple[int, int]:
 
 
 def _contract(A: Measurements, call: str, own: tuple, common: Sequence[Any]) -> Answer:
-    entries, total = contract(A, call, (*common, *own), _threads())
-    if entries is not None and entries.dtype == np.float64 and A.dtype == np.float32 and call in _ENTRIES_OF_A:
-        # Half the bytes on the way, where that loses nothing.
-        rounded = entries.astype(np.float32)
-        if np.array_equal(rounded, entries):
-            entries = rounded
-    return entries, total
+    if call == "_block" and isinstance(A, PackedTensor) and A.dtype == np.float32:
+        return _block_as_stored(A, *common), None
+    return contract(A, call, (*common, *own), _threads())
 
 
-_ENTRIES_OF_A = ("matrices", "_diagonals", "_block")
+def _block_as_stored(A: PackedTensor, rows: Places, cols: Places) -> Float:
+    """`Ã_i[S, T]` in the precision in which it is stored: half the bytes on the way."""
+    out = np.empty((A.m, rows.size, cols.size), dtype=A.dtype)
+    matrices = _BLOCK_BYTES // (8 * max(1, rows.size * cols.size))
+    for start, stop in chunks(A.m, max(1, matrices // LANES) * LANES):
+        out[start:stop] = A._part(start, stop)._block(rows, cols, _threads())
+    return out
 
 
 def _threads() -> int:

@@ -66,6 +66,9 @@ class PartedTensor(Measurements):
         out = np.empty((self.m, *x.shape)) if out is None else out
         return _put(self._ask("_apply", (x,), self._all(), n_threads), out)
 
+    def _measure(self, x: Float, n_threads: int) -> Float:
+        return self._stacked("_measure", x, shape=x.shape[1:], n_threads=n_threads)
+
     def _sided_products(self, x: Float, transpose: bool, n_threads: int) -> Float:
         return self._stacked("_sided_products", x, transpose, shape=(self.n,), n_threads=n_threads)
 
