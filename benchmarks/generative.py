@@ -23,9 +23,7 @@ def arguments():
     parser.add_argument("--first-draw", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=3, help="of each time, of which the median is taken")
     parser.add_argument("--threads", type=int, default=1, help="threads of fastquad, BLAS and PyTorch alike")
-    parser.add_argument(
-        "--processor-time", action="store_true", help="for a machine that has other work, with 1 thread"
-    )
+    parser.add_argument("--processor-time", action="store_true", help="for a busy machine, with one thread")
     parser.add_argument("--only", choices=("speed", "range", "accuracy"), help="this part alone")
     options = parser.parse_args()
     if options.quick:
