@@ -18,8 +18,9 @@
 
 enum { LANES = 8, GROUP = 4, CELL = LANES * GROUP };
 
-/* Cache lines between what is used and what is asked for, into the second-level cache, ahead of it. */
-enum { AHEAD = 128 };
+/* Cache lines between what is used of a stream and what is asked for ahead of it. (Here 16 lines into the first level of
+   cache gave 0.92 to 0.98 of the best reading loop where 128 lines into the second gave 0.83 to 0.89.) */
+enum { AHEAD = 16 };
 
 /* Rows and columns of a tile of the batched kernels: 64 kB in all lanes, in the L2 cache, of which four rows are in the
    L1 cache with what they are multiplied by. */

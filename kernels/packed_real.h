@@ -17,7 +17,7 @@ CLONES static void NAME(packed_products)(const REAL *P, ptrdiff_t n, const doubl
         for (ptrdiff_t k = tile_end; k < n; k++, P += CELL) {
             vec xk = vec_all(x[k]);
             for (int line = 0; line < (int)(CELL * sizeof(REAL) / 64); line++)
-                PREFETCH_FAR((const char *)P + 64 * (AHEAD + line));
+                PREFETCH((const char *)P + 64 * (AHEAD + line));
             for (int h = 0; h < 2; h++) {
                 vec w = vec_load_f64(W + k * LANES + 4 * h);
                 for (int r = 0; r < GROUP; r++) {
@@ -189,7 +189,7 @@ CLONES static void NAME(packed_quadratic)(const REAL *P, ptrdiff_t n, const doub
         for (ptrdiff_t k = tile_end; k < n; k++, P += CELL) {
             vec zk = vec_all(z[k]);
             for (int line = 0; line < (int)(CELL * sizeof(REAL) / 64); line++)
-                PREFETCH_FAR((const char *)P + 64 * (AHEAD + line));
+                PREFETCH((const char *)P + 64 * (AHEAD + line));
             for (int r = 0; r < GROUP; r++)
                 for (int h = 0; h < 2; h++) acc[r][h] = vec_fma(vec_load(P + r * LANES + 4 * h), zk, acc[r][h]);
         }
@@ -205,7 +205,7 @@ CLONES static void NAME(packed_weighted)(const REAL *P, ptrdiff_t count, const d
     for (ptrdiff_t k = 0; k < count; k++, P += CELL, S += GROUP) {
         vec sum[GROUP];
         for (int line = 0; line < (int)(CELL * sizeof(REAL) / 64); line++)
-            PREFETCH_FAR((const char *)P + 64 * (AHEAD + line));
+            PREFETCH((const char *)P + 64 * (AHEAD + line));
         for (int r = 0; r < GROUP; r++)
             sum[r] = vec_fma(vec_load(P + r * LANES), w0, vec_mul(vec_load(P + r * LANES + 4), w1));
         vec_store_f64(S, vec_add(vec_load_f64(S), vec_sums(sum[0], sum[1], sum[2], sum[3])));
