@@ -59,6 +59,8 @@ class Checkpoint:
         self.header: Record | None = None
         self.memory: int | None = None
         self.bytes_read = 0
+        #: Whether a pass over the diagonals is in what the runs of the last snapshot have read.
+        self.diagonals_paid = False
         #: The time that the last answer was given at, in seconds of solving; None where that is now.
         self.elapsed: float | None = None
         self._index = 0
@@ -128,6 +130,7 @@ class Checkpoint:
         if self._snapshot is not None:
             self._recording = False
             self.bytes_read = self._snapshot.said["bytes_read"]
+            self.diagonals_paid = self._snapshot.said["diagonals_paid"]
 
     def solutions(self) -> list[Solution] | None:
         """The answers, where the solve has ended by itself."""
@@ -202,8 +205,8 @@ class Checkpoint:
         encoder = _Encoder()
         # The encoder must not meet the address of an array that is gone: all are made before it begins.
         states = [_state(run) for run in runs]
-        said = {"kind": "snapshot", "bytes_read": self.total_read, "runs": encoder(states)}
-        record = Record(said, encoder.arrays)
+        said = {"kind": "snapshot", "bytes_read": self.total_read, "diagonals_paid": self.diagonals_paid}
+        record = Record(said | {"runs": encoder(states)}, encoder.arrays)
         if self._recording or self.journal.position > _SNAPSHOT_BYTES:
             # The first one takes the place of the answers so far.
             assert self.header is not None

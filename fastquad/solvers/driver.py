@@ -128,21 +128,25 @@ class _Answerer:
     def __init__(self, A: Measurements, n_threads: int | None, checkpoint: Checkpoint | None = None) -> None:
         self.A, self.n_threads, self.checkpoint = A, parallel.resolve(n_threads), checkpoint
         self._diagonals: Float | None = None
+        # Whether a run has paid for the diagonals, in this call or before the snapshot that it goes on from.
+        self._diagonals_paid = checkpoint is not None and checkpoint.diagonals_paid
 
     def pause(self, runs: list[Run]) -> None:
         """Between two answers: a moment for the checkpoint."""
         if self.checkpoint is not None:
+            self.checkpoint.diagonals_paid = self._diagonals_paid
             self.checkpoint.pause(runs)
 
     def serve(self, run: Run) -> None:
         """Answer one run, or stop it where it cannot pay any more."""
         request: Any = run.request
-        cost = 0.0 if self._diagonals is not None and type(request) is Diagonals else request.cost(self.A)
+        cost = 0.0 if self._diagonals_paid and type(request) is Diagonals else request.cost(self.A)
         status = run.overspent(cost)
         if status is not None:
             run.stop(status)
             return
         run.n_passes += cost
+        self._diagonals_paid |= type(request) is Diagonals
         run.send(self._kept([run], [request], lambda: [self.answer(request)])[0])
 
     def serve_together(self, kind: Any, group: list[Run]) -> None:
