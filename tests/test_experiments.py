@@ -122,7 +122,7 @@ def test_digits_of_each_method(in_process):
     settings = {"m": [40], "images": 2, "restarts": 1, "adam_steps": 10, "iterations": 1}
     result = fq.experiments.reproduce("fig4", "out", settings=settings)
     assert [row["method"] for row in result.rows] == [digits.BEST, "PPower", "PGD1", "PGD", "LatentLM"]
-    assert all(-1 <= row["mean"] <= 1 for row in result.rows)
+    assert all(-1 <= row["mean"] <= result.rows[0]["mean"] <= 1 for row in result.rows)
     true = [row for row in result.trials if row["method"] == "true"]
     for row, image in zip(true, digits.images(2, 0)[1], strict=True):
         np.testing.assert_allclose(digits.picture(row["pixels"]).ravel(), image, atol=1e-3)
