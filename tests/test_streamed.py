@@ -176,6 +176,39 @@ print(peak() - before)
     assert int(result.stdout) * 1024 < 40e6
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is asked of Linux")
+@pytest.mark.parametrize("options", [{}, {"method": "amp"}, {"method": "lm"}, {"method": "pursuit"}])
+def test_peak_memory_of_a_solve_stays_within_the_budget(tmp_path, options):
+    # 131 MB on disk, a budget of 60 MB, of which the arrays of shape (m, n), 2.6 MB each, are not a part.
+    path = tmp_path / "A.fq"
+    fq.pack(fq.GaussianTensor(m=1000, n=250, seed=0), path, dtype="float32")
+    code = f"""
+import resource, numpy as np, fastquad as fq
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+small = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+fq.solve(small.A, small.y, **{options}), fq.solve(small.A, small.y, method="lm")
+x = np.zeros(250)
+x[:10] = np.arange(1, 11)
+y = fq.measure(fq.GaussianTensor(1000, 250, seed=0), x)
+before = peak()
+solution = fq.solve({str(path)!r}, y, memory="60 MB", **{options})
+print(peak() - before, fq.distance(solution.x, x) < 1e-6, "GB were read" in solution.message)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    grown, right, streamed = result.stdout.split()
+    assert (right, streamed) == ("True", "True")
+    assert int(grown) * 1024 < 60e6
+
+
+def test_matrices_that_do_not_fit_are_left_out():
+    problem = fq.problems.gaussian(m=60, n=100, k=40, rng=0)
+    with pytest.raises(MemoryError, match=r"`memory` must be at least 0.00128 GB for AMP with n = 100, got 0.0003 GB"):
+        fq.solve(problem.A, problem.y, method="amp", memory="300 kB")
+    solution = fq.solve(problem.A, problem.y, memory="300 kB")
+    assert not solution.success
+    assert "AMP was left out: its n×n matrices do not fit in `memory`." in solution.message
+
+
 # -- damage -------------------------------------------------------------------------------------------------------
 
 
