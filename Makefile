@@ -39,9 +39,10 @@ bench-history: $(VENV)/.installed-bench
 bench-large: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/large_n.py $(ARGS)
 
-# Every figure of the paper, into reproduction/; may be stopped and started again.
+# Every figure of the paper, into reproduction/ and from there into the documentation; may be stopped and started again.
 reproduce: $(VENV)/.installed-demo
 	$(BIN)/fastquad reproduce all
+	$(BIN)/python docs/collect_figures.py reproduction
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
