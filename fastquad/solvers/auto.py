@@ -39,7 +39,7 @@ _FROM_START = Rule(max_steps=30, patience=8)
 _QUICK_SHARE = 0.1
 # A larger tensor is not annealed: a sweep over it takes too long.
 _ANNEALING_ENTRIES = 4e6
-_ANNEALINGS, _ANNEALING_SWEEPS = 10, 1000
+_ANNEALINGS, _ANNEALING_SWEEPS = 15, 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,15 +165,19 @@ class _Desk:
         return None
 
     def annealing(self) -> Stage:
-        """Gibbs sampling at a falling temperature, where all of A can be held in memory."""
+        """Gibbs sampling at a falling temperature, where all of A can be held in memory.
+
+        Some problems want one slow annealing and others several quick ones, and which is not known before: Luby's
+        sequence of lengths is nearly as good as the best single length, whatever that is.
+        """
         problem = self.problem
         if problem.m * problem.n**2 > min(_ANNEALING_ENTRIES, pursuit.max_entries(problem)):
             return None
         if self.search is None:
             self.search = yield from pursuit.Search.begin(problem, self.entries)
         yield from self.search.store.read_block(problem.n)
-        for _ in range(_ANNEALINGS):
-            x = yield from gibbs.anneal(problem, self.search.store, _ANNEALING_SWEEPS)
+        for i in range(1, _ANNEALINGS + 1):
+            x = yield from gibbs.anneal(problem, self.search.store, _ANNEALING_SWEEPS * _luby(i))
             size = int(np.count_nonzero(x)) + 2
             found = yield from amp.fit_largest(problem, x, np.abs(x), size, self.cache)
             outcome = yield from self.judge(found, "gibbs")
@@ -201,6 +205,20 @@ class _Desk:
             return Outcome(np.zeros(self.problem.n), 1.0)
         note = "" if amp.affordable(self.problem) else "AMP was left out: its n×n matrices do not fit in `memory`."
         return Outcome(self.best.x, self.best.residual, free=self.best.support.size, method=self.best_method, note=note)
+
+
+def _luby(i: int) -> int:
+    """The i-th of Luby's sequence 1, 1, 2, 1, 1, 2, 4, 1, …: in the long run each length takes the same time in all.
+
+    >>> [_luby(i) for i in range(1, 8)]
+    [1, 1, 2, 1, 1, 2, 4]
+    """
+    size = (1 << i.bit_length()) - 1
+    while i != size:
+        size >>= 1
+        if i > size:
+            i -= size
+    return (size + 1) // 2
 
 
 def _looks_sparse(y: Float, diagonals: Float) -> bool:
