@@ -60,7 +60,7 @@ def sample_entries(problem: Problem) -> Generator[Any, Any, Entries]:
     block = yield Block(rows, columns)
     sample = block.reshape(m, -1)
     symmetries = []
-    # A few thousand entries tell whether they repeat themselves, between matrices or within one.
+    # A thousand entries tell whether they repeat themselves, between matrices or within one.
     few = _thinned(sample)
     bits = min(_bits(few), _bits(_thinned(diagonals)))
     if bits < math.inf or (np.diff(np.sort(few, axis=1), axis=1) == 0).any():
@@ -99,14 +99,14 @@ def _bits(sample: Float) -> float:
 
 
 def _thinned(sample: Float) -> Float:
-    """At most 64 measurements, and as many of their entries."""
+    """At most 32 measurements, and as many of their entries."""
     m, count = sample.shape
-    return sample[:: max(1, m // 64), :: max(1, count // 64)][:64, :64]
+    return sample[:: max(1, m // 32), :: max(1, count // 32)][:32, :32]
 
 
 def _full_rank(blocks: Float) -> bool:
     """Whether the matrices are of full rank, as far as a few of their blocks tell."""
-    some = blocks[:: max(1, len(blocks) // 16)]
+    some = blocks[:: max(1, len(blocks) // 8)]
     return bool((np.linalg.matrix_rank(some, tol=None) == min(some.shape[1:])).mean() > 0.5)
 
 
