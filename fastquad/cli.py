@@ -183,8 +183,6 @@ def reproduce(
             raise ValueError(f"there is no figure {name!r}: choose from {', '.join(experiments.FIGURES)}, all.")
     settings = dict(_setting(change) for change in changes)
     plots = importlib.util.find_spec("matplotlib") is not None
-    if not plots:
-        click.echo("fastquad: tables only, for there is no matplotlib: pip install 'fastquad[plots]'", err=True)
     report = {}
     for name in names:
         folder = Path(output, name)
@@ -196,6 +194,8 @@ def reproduce(
         pictures = result.draw(folder) if plots else []
         report[name] = {key: result.about[key] for key in ("trials", "cpu_seconds", "wall_seconds")}
         report[name]["files"] = [str(path) for path in (folder / f"{name}.csv", folder / f"{name}.json", *pictures)]
+    if not plots:
+        click.echo("fastquad: tables only, for there is no matplotlib: pip install 'fastquad[plots]'", err=True)
     _report(report)
 
 
