@@ -14,6 +14,7 @@
 #define FQ_LANES 16
 #define FQ_MAX_SUPPORT 64
 #define FQ_FIT_STEPS 12
+#define FQ_EXACT_GAINS 3
 
 typedef struct {
     const float *pairs;
@@ -128,11 +129,9 @@ static double fq_quartic(double c1, double c2, double c3, double c4, double u)
     return u * (c1 + u * (c2 + u * (c3 + u * c4)));
 }
 
-/* The u that minimises c1 u + c2 u^2 + c3 u^3 + c4 u^4, c4 >= 0: the better of the outer roots of the derivative. */
-static double fq_minimise(double c1, double c2, double c3, double c4)
+/* The better of the outer roots of the quartic's derivative, for c4 > 0. */
+static double fq_best_root(double c1, double c2, double c3, double c4)
 {
-    if (c4 * c1 * c1 <= 1e-13 * fabs(c2 * c2 * c2))
-        return c2 > 0 ? -c1 / (2 * c2) : 0;
     const double shift = c3 / (4 * c4);
     const double P = c2 / (6 * c4) - shift * shift;
     const double Q = shift * shift * shift - shift * c2 / (4 * c4) + c1 / (8 * c4);
@@ -148,6 +147,15 @@ static double fq_minimise(double c1, double c2, double c3, double c4)
     const double high = 2 * radius * cos(angle) - shift;
     const double low = 2 * radius * cos(angle + 2.0943951023931953) - shift;
     return fq_quartic(c1, c2, c3, c4, high) <= fq_quartic(c1, c2, c3, c4, low) ? high : low;
+}
+
+/* The u that minimises c1 u + c2 u^2 + c3 u^3 + c4 u^4, c4 >= 0: the better of the outer roots of the derivative. */
+static double fq_minimise(double c1, double c2, double c3, double c4)
+{
+    /* Where the quartic term is next to nothing, the roots are rounding, and this is the minimum. */
+    const double flat = c2 > 0 ? -c1 / (2 * c2) : 0;
+    const double root = c4 > 0 ? fq_best_root(c1, c2, c3, c4) : 0;
+    return fq_quartic(c1, c2, c3, c4, root) <= fq_quartic(c1, c2, c3, c4, flat) ? root : flat;
 }
 
 /* Solve (gram + damping) d = b by Cholesky, in place in `factor`; 0 where it is not positive definite. */
@@ -257,7 +265,23 @@ static void fq_fit(const fq_block *block, fq_support *T, double goal)
     }
 }
 
-/* The coordinate with the (skip+1)-th largest gain <r, W_j>²/|W_j|² outside T, −1 where none is left. */
+/* What adding coordinate j would save: exactly, min_u |r + 2u W_j + u² a_j|², while T is so small that the new value is
+   as large as the others; then to first order, <r, W_j>²/|W_j|². Wj is for the products of j. */
+static float fq_gain(const fq_block *block, const fq_support *T, ptrdiff_t j, float *Wj)
+{
+    fq_product(block, T, T->z, j, Wj);
+    if (T->size <= FQ_EXACT_GAINS) {
+        double dots[5];
+        fq_line_dots(T->r, Wj, fq_pair(block, j, j), dots, block->length);
+        const double c1 = 4 * dots[0], c2 = 4 * dots[2] + 2 * dots[1], c3 = 4 * dots[3], c4 = dots[4];
+        return (float)-fq_quartic(c1, c2, c3, c4, fq_minimise(c1, c2, c3, c4));
+    }
+    float dots[2];
+    fq_two_dots(T->r, Wj, dots, block->length);
+    return dots[1] > 0 ? dots[0] * dots[0] / dots[1] : 0;
+}
+
+/* The coordinate outside T with the (skip+1)-th largest gain, −1 where none is left. */
 static ptrdiff_t fq_best_gain(const fq_block *block, const fq_support *T, int skip)
 {
     float best[8];
@@ -269,10 +293,7 @@ static ptrdiff_t fq_best_gain(const fq_block *block, const fq_support *T, int sk
             inside |= T->member[a] == j;
         if (inside)
             continue;
-        float dots[2];
-        fq_product(block, T, T->z, j, T->scratch);
-        fq_two_dots(T->r, T->scratch, dots, block->length);
-        const float gain = dots[1] > 0 ? dots[0] * dots[0] / dots[1] : 0;
+        const float gain = fq_gain(block, T, j, T->scratch);
         int place = count < skip + 1 ? count++ : skip + 1;
         if (place == skip + 1 && !(gain > best[skip]))
             continue;

@@ -99,7 +99,9 @@ def test_growth_reports_true_residuals_and_adds_the_largest_gain(m, p, skips):
         np.testing.assert_array_equal(before, members[:size])
         W = A[:, :, before] @ value
         r = W[:, before] @ value - y
-        gains = (r @ W) ** 2 / np.einsum("ij,ij->j", W, W)
+        # The first gains are exact, those of later additions of first order.
+        exact = quartic.gains(-r, W, np.einsum("ijj->ij", A))[0]
+        gains = exact if size <= 3 else (r @ W) ** 2 / np.einsum("ij,ij->j", W, W)
         gains[before] = -1
         rank = int(np.argsort(-gains).tolist().index(members[size]))
         assert rank == (skips[size - 1] if size <= 2 else 0)
@@ -170,8 +172,8 @@ def test_a_quartic_has_its_least_value_where_it_is_said(c1, c2, c3, c4):
     roots = np.roots([4 * c4, 3 * c3, 2 * c2, c1])
     candidates = roots[np.abs(roots.imag) < 1e-6].real
     best = min(((c1 + t * (c2 + t * (c3 + t * c4))) * t for t in candidates), default=0.0)
-    scale = abs(best) + 1e-6
-    assert value <= best + 1e-6 * scale
+    assert value <= best + 1e-6 * (abs(best) + 1e-6)
+    assert quartic._minimise_one(c1, c2, c3, c4)[1] == pytest.approx(value, rel=1e-6, abs=1e-9)
     assert u * (c1 + u * (c2 + u * (c3 + u * c4))) == pytest.approx(value, abs=1e-9 * (1 + abs(value)))
 
 

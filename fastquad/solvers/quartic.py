@@ -17,9 +17,6 @@ from numpy.typing import ArrayLike
 
 from fastquad.measurements.base import Float
 
-# Below this share of the other terms, a quartic's leading coefficient cannot be told from rounding.
-_NEGLIGIBLE = 1e-13
-
 
 def minimise(c1: ArrayLike, c2: ArrayLike, c3: ArrayLike, c4: ArrayLike) -> tuple[Float, Float]:
     """The u that minimises `c1 u + c2 u² + c3 u³ + c4 u⁴`, and the minimum, elementwise; c4 >= 0.
@@ -28,14 +25,17 @@ def minimise(c1: ArrayLike, c2: ArrayLike, c3: ArrayLike, c4: ArrayLike) -> tupl
     (np.float64(1.0), np.float64(-1.0))
     """
     c1, c2, c3, c4 = np.broadcast_arrays(*(np.asarray(c, dtype=np.float64) for c in (c1, c2, c3, c4)))
-    # The unit of u in which the quadratic and the quartic term weigh the same makes the test for a flat top safe.
-    quadratic = c4 * np.abs(c1) ** 2 <= _NEGLIGIBLE * np.abs(c2) ** 3
-    safe = np.where(quadratic | (c4 <= 0), 1.0, c4)
-    u, value = _best_root(c1, c2, c3, safe)
+    positive = c4 > 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        u, value = _best_root(c1, c2, c3, np.where(positive, c4, 1.0))
+    good = positive & np.isfinite(value)
+    u, value = np.where(good, u, 0.0), np.where(good, value, 0.0)
+    # Where the quartic term is next to nothing, the roots are rounding, and the minimum is that of the quadratic.
     flat = np.where(c2 > 0, -c1 / np.where(c2 > 0, 2 * c2, 1.0), 0.0)
+    flat = _newton(flat, c1, c2, c3, c4)
     flat_value = flat * (c1 + flat * (c2 + flat * (c3 + flat * c4)))
-    use_flat = (quadratic & (c2 > 0)) | (c4 <= 0)
-    return np.where(use_flat, flat, u)[()], np.where(use_flat, flat_value, value)[()]
+    better = flat_value < value
+    return np.where(better, flat, u)[()], np.where(better, flat_value, value)[()]
 
 
 def _best_root(c1: Float, c2: Float, c3: Float, c4: Float) -> tuple[Float, Float]:
@@ -77,20 +77,20 @@ def along(r: Float, p: Float, q: Float) -> tuple[float, float]:
 
 def _minimise_one(c1: float, c2: float, c3: float, c4: float) -> tuple[float, float]:
     """`minimise` for one quartic, without the cost of arrays."""
-    if c4 * c1 * c1 <= _NEGLIGIBLE * abs(c2) ** 3:
-        candidates = [-c1 / (2 * c2) if c2 > 0 else 0.0]
-    else:
+    candidates = [-c1 / (2 * c2)] if c2 > 0 else []
+    # Where the quartic term is next to nothing, only the quadratic's minimum makes sense, and the rest would overflow.
+    if max(abs(c1), abs(c2), abs(c3)) < 1e45 * c4:
         shift = c3 / (4 * c4)
         P = c2 / (6 * c4) - shift**2
         Q = shift**3 - shift * c2 / (4 * c4) + c1 / (8 * c4)
         discriminant = Q * Q + P**3
         if discriminant >= 0:
             big = -math.copysign(math.cbrt(abs(Q) + math.sqrt(discriminant)), Q)
-            candidates = [(big - P / big if big else 0.0) - shift]
+            candidates.append((big - P / big if big else 0.0) - shift)
         else:
             radius = math.sqrt(-P)
             angle = math.acos(max(-1.0, min(1.0, -Q / radius**3))) / 3
-            candidates = [2 * radius * math.cos(angle + turn) - shift for turn in (0.0, 2 * math.pi / 3)]
+            candidates += [2 * radius * math.cos(angle + turn) - shift for turn in (0.0, 2 * math.pi / 3)]
     best, value = 0.0, 0.0
     for u in candidates:
         curvature = 2 * c2 + u * (6 * c3 + u * 12 * c4)
