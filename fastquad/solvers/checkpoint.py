@@ -22,6 +22,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -106,7 +107,7 @@ class Checkpoint:
         `parts` are the arguments of the solve by name, `nbytes` the size of A, and `read_by_now()` what was read from
         disk so far.
         """
-        digests = {"the version of fastquad": version("fastquad")}
+        digests = {"the version of fastquad": _version()}
         digests |= {name: digest(value) for name, value in parts.items()}
         self._limit = max(_LEAST_LIMIT, nbytes)
         start = read_by_now()
@@ -338,3 +339,9 @@ def restored(start: Callable[[dict[str, Any] | None], Run], state: dict[str, Any
     elif state is not None:
         run.restore(state["run"])
     return run
+
+
+@cache
+def _version() -> str:
+    """This version of fastquad; looked up once, for it is read from a file."""
+    return version("fastquad")
