@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
+from fastquad.locks import lock
+
 Record = dict[str, Any]
 
 
@@ -86,14 +88,10 @@ def write(stream: IO[bytes], record: Mapping[str, Any]) -> None:
 
 
 def _lock(stream: IO[bytes], folder: Path) -> None:
-    """Keep a second run out of the folder, where the system can; the lock ends with the process."""
+    """Keep a second run out of the folder, where the system can."""
     try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ValueError(f"`output`: another run is at work in {str(folder)!r}.") from None
+        alone = lock(stream)
     except OSError:  # a file system without locks
         return
+    if not alone:
+        raise ValueError(f"`output`: another run is at work in {str(folder)!r}.")

@@ -26,6 +26,7 @@ import numpy as np
 
 import fastquad._kernels.stored as stored
 from fastquad import parallel
+from fastquad.locks import lock
 from fastquad.measurements.base import Float
 from fastquad.measurements.packed import LANES, aligned_empty
 from fastquad.measurements.sources import Source
@@ -59,7 +60,8 @@ def write(source: Source, path: Path, dtype: np.dtype, n_threads: int) -> None:
     try:
         partial.mkdir(parents=True, exist_ok=True)
         with (partial / _PROGRESS).open("a+b") as progress:
-            _lock(progress, partial)
+            if not lock(progress):
+                raise BlockingIOError(f"`path`: another process is packing into {str(partial)!r}.")
             _Packing(source, partial, dtype, n_threads).run(progress)
         (partial / _PROGRESS).unlink()
         _sync(partial)
@@ -214,18 +216,6 @@ class _Packing:
         free = shutil.disk_usage(self.partial).free
         if needed > free:
             raise OSError(errno.ENOSPC, f"{needed / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free")
-
-
-def _lock(progress: BinaryIO, partial: Path) -> None:
-    """Raise where another process is at it; a lock ends with its process, however that ends."""
-    try:
-        import fcntl
-    except ImportError:  # not on this platform
-        return
-    try:
-        fcntl.flock(progress, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise BlockingIOError(f"`path`: another process is packing into {str(partial)!r}.") from None
 
 
 def _write_at(stream: FileIO, position: int, content: bytes | memoryview) -> None:

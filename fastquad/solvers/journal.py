@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastquad.locks import lock
+
 #: No line of JSON is longer.
 _MAX_LINE = 1 << 24
 
@@ -202,16 +204,10 @@ def _encoded(record: Record) -> bytes:
 
 
 def _lock(stream: FileIO, path: Path) -> None:
-    """Raise where another process is at it; a lock ends with its process, however that ends."""
-    try:
-        import fcntl
-    except ImportError:  # not on this platform
-        return
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    """Raise where another process is at it."""
+    if not lock(stream):
         stream.close()
-        raise _occupied(path) from None
+        raise _occupied(path)
 
 
 def _occupied(path: Path) -> OSError:
