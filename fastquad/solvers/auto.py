@@ -135,7 +135,7 @@ class _Desk:
             self.search = yield from pursuit.Search.begin(self.problem, self.entries)
         outcome, best = yield from pursuit.run(self.problem, self.entries, self.search, levels, self.cache)
         if outcome is None and best is not None:
-            outcome = yield from self.judge(best, "pursuit")
+            self.remember(best, "pursuit")  # it was judged there
         return outcome
 
     def all_coordinates(self) -> Stage:
@@ -195,9 +195,14 @@ class _Desk:
     def judge(self, found: Fit, method: str) -> Stage:
         """The outcome where a fit ends the solve; otherwise it is remembered if it is the best."""
         outcome = yield from verdict(self.problem, self.entries, found, method)
-        if outcome is None and (self.best is None or found.residual < self.best.residual):
-            self.best, self.best_method = found, method
+        if outcome is None:
+            self.remember(found, method)
         return outcome
+
+    def remember(self, found: Fit, method: str) -> None:
+        """Keep a fit that ended nothing, if it is the best."""
+        if self.best is None or found.residual < self.best.residual:
+            self.best, self.best_method = found, method
 
     def give_up(self) -> Outcome:
         """The best answer, which proves nothing."""
