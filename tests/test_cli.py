@@ -10,6 +10,7 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from commands import assert_one_line_error
 
 import fastquad as fq
 from fastquad import cli
@@ -27,15 +28,6 @@ def files(tmp_path, monkeypatch):
 
 def run(*arguments, **options):
     return CliRunner().invoke(cli.main, [str(argument) for argument in arguments], **options)
-
-
-def assert_one_line_error(result, *words):
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith("fastquad: ")
-    assert result.stderr.count("\n") == 1
-    for word in words:
-        assert word in result.stderr
 
 
 # -- solve ------------------------------------------------------------------------------------------------------

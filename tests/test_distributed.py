@@ -1,5 +1,6 @@
 """Measurements over the processes of a Dask cluster, and Dask arrays: the same answers, also when a worker is lost."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -20,15 +21,22 @@ distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 
 
-@pytest.fixture(scope="module")
-def client():
-    """Three workers, each a process with one thread."""
+@contextlib.contextmanager
+def workers(count):
+    """The client of so many workers, each a process with one thread."""
     with (
         distributed.LocalCluster(
-            n_workers=3, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
+            n_workers=count, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Three workers."""
+    with workers(3) as client:
         yield client
 
 
@@ -189,12 +197,7 @@ def test_several_signals_share_their_passes(client):
 @pytest.fixture
 def mortals():
     """Workers that a test may kill; more than it kills, for it may take long until others are there in their place."""
-    with (
-        distributed.LocalCluster(
-            n_workers=4, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with workers(4) as client:
         yield client
 
 

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from commands import assert_one_line_error
 
 import fastquad as fq
 from fastquad import cli
@@ -398,13 +399,7 @@ def test_no_progress_elsewhere(monkeypatch):
 def test_bad_arguments_are_one_line_and_exit_code_2(monkeypatch, arguments, words):
     monkeypatch.setattr(experiment, "write", lambda *_: pytest.fail("ran a trial"))
     open("file", "w").close()
-    result = run_command(*arguments)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith("fastquad: ")
-    assert result.stderr.count("\n") == 1
-    for word in words:
-        assert word in result.stderr
+    assert_one_line_error(run_command(*arguments), *words)
 
 
 def test_a_scheduler_that_does_not_answer():
