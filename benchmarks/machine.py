@@ -33,7 +33,7 @@ def reading_loops(array: NDArray, n_threads: int) -> dict[str, Callable[[], None
 
     def loop(ahead: int) -> Callable[[], None]:
         tasks = [(data, ahead, sums, task, *chunk) for task, chunk in enumerate(chunks)]
-        return lambda: parallel.run(bandwidth.read, tasks, n_threads, array.nbytes)
+        return lambda: parallel.run(bandwidth.read, tasks, parallel.worthwhile(n_threads, array.nbytes))
 
     return {f"read, {ahead} lines ahead" if ahead else "read, plain": loop(ahead) for ahead in AHEAD}
 

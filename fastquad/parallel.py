@@ -1,9 +1,9 @@
 """The only place that starts threads, and that says how many BLAS may use.
 
-Work is cut into fixed chunks that do not depend on the number of threads, and each chunk writes what it alone
-owns: so a result is the same, bit for bit, for any number of threads. Chunks are handed out as threads come
-free, because on a shared machine one thread may stand still for a while. The calling thread takes part, and
-between two chunks it sees Ctrl-C.
+Work is cut into chunks that each write what they alone own; where sums are made of them, into chunks that do not depend
+on the number of threads, added up in their order: so a result is the same, bit for bit, for any number of threads.
+Chunks are handed out as threads come free, because on a shared machine one thread may stand still for a while. The
+calling thread takes part, and between two chunks it sees Ctrl-C.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def resolve(n_threads: int | None) -> int:
             return _checked(int(setting), "FASTQUAD_NUM_THREADS")
         except ValueError:
             raise ValueError(f"`FASTQUAD_NUM_THREADS` must be a positive integer, got {setting!r}.") from None
-    return _cores()
+    return cores()
 
 
 def chunks(total: int, size: int) -> list[tuple[int, int]]:
@@ -63,13 +63,13 @@ def chunks(total: int, size: int) -> list[tuple[int, int]]:
     return [(start, min(total, start + size)) for start in range(0, total, max(1, size))]
 
 
-def run(task: Callable[..., object], arguments: list[tuple], n_threads: int, nbytes: int | None = None) -> None:
-    """Call `task(*a)` for each a in arguments, on up to n_threads threads; the first error is raised.
+def worthwhile(n_threads: int, nbytes: int) -> int:
+    """How many threads to use for reading so many bytes: one that has little to read is not worth waking."""
+    return max(1, min(n_threads, nbytes // _BYTES_WORTH_A_THREAD))
 
-    `nbytes`, where known, is what the tasks read in all: a thread that has little to read is not worth waking.
-    """
-    if nbytes is not None:
-        n_threads = min(n_threads, nbytes // _BYTES_WORTH_A_THREAD)
+
+def run(task: Callable[..., object], arguments: list[tuple], n_threads: int) -> None:
+    """Call `task(*a)` for each a in arguments, on up to n_threads threads; the first error is raised."""
     helpers = min(n_threads, len(arguments)) - 1
     if helpers <= 0:
         for a in arguments:
@@ -122,7 +122,8 @@ def ahead(
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """BLAS on one thread: for small matrices, its threads wait for each other longer than they compute.
+    """BLAS on one thread: for small matrices, its threads wait for each other longer than they compute; and after each
+    call they keep their cores busy for a while, waiting for the next.
 
     The setting is the process's. Where several Python threads are in here, the first one sets it and sets it back; the
     others do not touch it, or the last one out might leave what it found.
@@ -153,7 +154,8 @@ def _checked(n: int, name: str) -> int:
     return n
 
 
-def _cores() -> int:
+def cores() -> int:
+    """The cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on this platform

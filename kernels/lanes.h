@@ -22,6 +22,7 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #define INLINE static inline __attribute__((always_inline))
 #define PREFETCH(p) __builtin_prefetch(p)
+#define PREFETCH_ONCE(p) __builtin_prefetch(p, 0, 0) /* not to be kept after its use */
 #define PREFETCH_FAR(p) __builtin_prefetch(p, 0, 2) /* into the second-level cache: for what is kilobytes ahead */
 typedef double vec __attribute__((vector_size(32)));
 typedef double vec_in_memory __attribute__((vector_size(32), aligned(8), may_alias));
@@ -39,6 +40,7 @@ INLINE vec vec_fma(vec a, vec b, vec c) { return a * b + c; }
 #else
 #define INLINE static __inline
 #define PREFETCH(p) ((void)0)
+#define PREFETCH_ONCE(p) ((void)0)
 #define PREFETCH_FAR(p) ((void)0)
 typedef struct { double at[4]; } vec;
 

@@ -189,7 +189,7 @@ CLONES static void NAME(packed_quadratic)(const REAL *P, ptrdiff_t n, const doub
         for (ptrdiff_t k = tile_end; k < n; k++, P += CELL) {
             vec zk = vec_all(z[k]);
             for (int line = 0; line < (int)(CELL * sizeof(REAL) / 64); line++)
-                PREFETCH((const char *)P + 64 * (AHEAD + line));
+                PREFETCH((const char *)P + 64 * (AHEAD_OF_SUMS + line));
             for (int r = 0; r < GROUP; r++)
                 for (int h = 0; h < 2; h++) acc[r][h] = vec_fma(vec_load(P + r * LANES + 4 * h), zk, acc[r][h]);
         }
@@ -199,17 +199,28 @@ CLONES static void NAME(packed_quadratic)(const REAL *P, ptrdiff_t n, const doub
     for (int h = 0; h < 2; h++) vec_store_f64(q + 4 * h, total[h]);
 }
 
-/* S[k, r] += Σ_l w[l] P[k, r, l] for `count` cells. */
-CLONES static void NAME(packed_weighted)(const REAL *P, ptrdiff_t count, const double *w, double *S) {
+INLINE void NAME(add_weighted)(const REAL *P, ptrdiff_t count, const double *w, double *S, int last_use) {
     vec w0 = vec_load_f64(w), w1 = vec_load_f64(w + 4);
     for (ptrdiff_t k = 0; k < count; k++, P += CELL, S += GROUP) {
         vec sum[GROUP];
-        for (int line = 0; line < (int)(CELL * sizeof(REAL) / 64); line++)
-            PREFETCH((const char *)P + 64 * (AHEAD + line));
+        for (int line = 0; line < (int)(CELL * sizeof(REAL) / 64); line++) {
+            if (last_use) PREFETCH_ONCE((const char *)P + 64 * (AHEAD_AGAIN + line));
+            else PREFETCH((const char *)P + 64 * (AHEAD_OF_SUMS + line));
+        }
         for (int r = 0; r < GROUP; r++)
             sum[r] = vec_fma(vec_load(P + r * LANES), w0, vec_mul(vec_load(P + r * LANES + 4), w1));
         vec_store_f64(S, vec_add(vec_load_f64(S), vec_sums(sum[0], sum[1], sum[2], sum[3])));
     }
+}
+
+/* S[k, r] += Σ_l w[l] P[k, r, l] for `count` cells. */
+CLONES static void NAME(packed_weighted)(const REAL *P, ptrdiff_t count, const double *w, double *S) {
+    NAME(add_weighted)(P, count, w, S, 0);
+}
+
+/* The same for cells that were read a moment ago and are not needed again: they leave the cache to those that are. */
+CLONES static void NAME(packed_weighted_again)(const REAL *P, ptrdiff_t count, const double *w, double *S) {
+    NAME(add_weighted)(P, count, w, S, 1);
 }
 
 #define SOURCE double

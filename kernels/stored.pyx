@@ -33,6 +33,8 @@ cdef extern from "packed.h" nogil:
     void packed_quadratic_f64(const double*, Py_ssize_t, const double*, const double*, double*)
     void packed_weighted_f32(const float*, Py_ssize_t, const double*, double*)
     void packed_weighted_f64(const double*, Py_ssize_t, const double*, double*)
+    void packed_weighted_again_f32(const float*, Py_ssize_t, const double*, double*)
+    void packed_weighted_again_f64(const double*, Py_ssize_t, const double*, double*)
     void packed_block_f32(const float*, Py_ssize_t, Py_ssize_t, const Py_ssize_t*, Py_ssize_t, const Py_ssize_t*,
                           Py_ssize_t, double*)
     void packed_block_f64(const double*, Py_ssize_t, Py_ssize_t, const Py_ssize_t*, Py_ssize_t, const Py_ssize_t*,
@@ -236,13 +238,20 @@ def packed_sweep(const real[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] z, 
             last = cells
             while last > 0:
                 first = max(0, last - SEGMENT)
+                # Of a batch, all signals but the last need the segment again.
                 for s in range(b):
-                    if real is float:
+                    if real is float and s < b - 1:
                         packed_weighted_f32(&P[block, first * GROUP, 0], last - first, &r[s, block * LANES],
                                             &S[s, first * GROUP])
-                    else:
+                    elif real is float:
+                        packed_weighted_again_f32(&P[block, first * GROUP, 0], last - first, &r[s, block * LANES],
+                                                  &S[s, first * GROUP])
+                    elif s < b - 1:
                         packed_weighted_f64(&P[block, first * GROUP, 0], last - first, &r[s, block * LANES],
                                             &S[s, first * GROUP])
+                    else:
+                        packed_weighted_again_f64(&P[block, first * GROUP, 0], last - first, &r[s, block * LANES],
+                                                  &S[s, first * GROUP])
                 last = first
 
 

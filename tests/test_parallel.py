@@ -38,9 +38,9 @@ def test_every_chunk_is_done_once_by_several_threads():
 
 
 def test_little_work_stays_on_one_thread():
-    names = set()
-    parallel.run(lambda i: names.add(threading.current_thread().name), [(i,) for i in range(40)], 4, nbytes=1000)
-    assert names == {threading.current_thread().name}
+    assert parallel.worthwhile(4, 1000) == 1
+    assert parallel.worthwhile(4, 1 << 40) == 4
+    assert parallel.worthwhile(4, 0) == 1
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])

@@ -54,12 +54,9 @@ class PackedTensor(StoredTensor):
     def _products_on(self, support: NDArray[np.intp], values: Float, W: Float, n_threads: int) -> None:
         if values.ndim == 2:
             return super()._products_on(support, values, W, n_threads)
-        # Less is read of a block, so more blocks make a chunk. A gathered line takes twice as long as a streamed one.
+        # A gathered line takes twice as long as a streamed one.
         share = min(1.0, 2 * self.share_of_rows(support.size))
-        chunks = parallel.chunks(len(self.blocks), int(4 * CHUNK_BYTES / (self._unit_bytes * max(share, 1e-3))))
-        self._run(
-            stored.packed_products_on, self.blocks, support, values, W, n_threads=n_threads, chunks=chunks, share=share
-        )
+        self._run(stored.packed_products_on, self.blocks, support, values, W, n_threads=n_threads, share=share)
 
     def _weighted_sum(self, w: Float, n_threads: int) -> Float:
         S = np.empty((w.shape[1], self.n, self.n))

@@ -69,7 +69,7 @@ class RawTensor(StoredTensor):
         # Each task owns a few rows of S, small enough to stay in cache, and goes through all matrices.
         rows = max(1, (256 << 10) // (8 * self.n * len(weights)))
         tasks = [(self.array, weights, S, *chunk) for chunk in parallel.chunks(self.n, rows)]
-        parallel.run(stored.raw_weighted_sum, tasks, n_threads, self.nbytes)
+        parallel.run(stored.raw_weighted_sum, tasks, parallel.worthwhile(n_threads, self.nbytes))
         return symmetrised(S)
 
     def _diagonals(self, n_threads: int) -> Float:
@@ -84,7 +84,7 @@ class RawTensor(StoredTensor):
             rows[start:stop] += A[:, :, support].transpose(0, 2, 1)
             rows[start:stop] /= 2
 
-        parallel.run(task, self._chunks, n_threads)
+        parallel.run(task, self._chunks(n_threads), n_threads)
         return rows
 
     def _block(self, rows: NDArray[np.intp], cols: NDArray[np.intp], n_threads: int) -> Float:

@@ -14,6 +14,8 @@ Chunks = list[tuple[int, int]]
 
 #: A chunk is at least this long, so that handing it out costs nothing beside it.
 CHUNK_BYTES = 1 << 20
+#: And at most this long, so that Ctrl-C is seen soon.
+LONGEST_CHUNK = 32 << 20
 #: What a sweep comes back to is still in the last-level cache if it is no larger.
 _CACHE_BYTES = 12 << 20
 #: The sums of a sweep's chunks take at most this much memory.
@@ -26,16 +28,24 @@ class StoredTensor(Measurements):
     _units: int
     _unit_bytes: int
 
-    @property
-    def _chunks(self) -> Chunks:
-        return parallel.chunks(self._units, max(1, CHUNK_BYTES // self._unit_bytes))
-
     def _run(
         self, kernel: Callable, *arguments: object, n_threads: int, chunks: Chunks | None = None, share: float = 1.0
     ) -> None:
-        """Run a kernel on all chunks; its cost is about that of reading `share` of the tensor."""
-        tasks = [(*arguments, *chunk) for chunk in chunks or self._chunks]
-        parallel.run(kernel, tasks, n_threads, int(self.nbytes * share))
+        """Run a kernel that owns what it writes on all units, or on these chunks of something else.
+
+        Its cost is about that of reading `share` of the tensor.
+        """
+        cost = int(self.nbytes * share)
+        n_threads = parallel.worthwhile(n_threads, cost)
+        if chunks is None:
+            chunks = self._chunks(n_threads, share)
+        parallel.run(kernel, [(*arguments, *chunk) for chunk in chunks], n_threads)
+
+    def _chunks(self, n_threads: int, share: float = 1.0) -> Chunks:
+        # A few for each thread, because one of them may stand still for a while; and short enough for Ctrl-C.
+        wanted = self.nbytes * share / (16 * n_threads) if n_threads > 1 else LONGEST_CHUNK
+        size = min(max(wanted, CHUNK_BYTES), LONGEST_CHUNK)
+        return parallel.chunks(self._units, max(1, int(size / max(self._unit_bytes * share, 1))))
 
     def __sizeof__(self) -> int:
         # With the array, so that Dask does not take it for something that is cheap to move.
@@ -78,11 +88,14 @@ class StoredTensor(Measurements):
             r = r[:, : self.m].T.copy()
             return r, self._weighted_sum(r, n_threads)
         # As many chunks whatever the number of threads, each with sums of its own, added up in their order.
-        n_chunks = int(np.clip(_SUMS_BYTES // (4 * self.n**2 * len(z)), 2, 16))
+        # Sums are written, too, and cost time where there are few measurements to each of them.
+        per_sum = 4 * self.n**2
+        n_chunks = int(np.clip(self.nbytes // (50 * per_sum), 4, 16))
+        n_chunks = int(np.clip(_SUMS_BYTES // (per_sum * len(z)), 2, n_chunks))
         chunks = parallel.chunks(self._units, -(-self._units // n_chunks))
         sums = self._new_sums(len(chunks), len(z))
         tasks = [(z, v, r, part, *chunk) for part, chunk in zip(sums, chunks, strict=True)]
-        parallel.run(self._sweep_chunk, tasks, n_threads, self.nbytes * len(z))
+        parallel.run(self._sweep_chunk, tasks, parallel.worthwhile(n_threads, self.nbytes * len(z)))
         for part in sums[1:]:
             sums[0] += part
         return r[:, : self.m].T.copy(), self._as_matrices(sums[0])

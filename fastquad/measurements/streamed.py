@@ -191,4 +191,4 @@ def _add_weighted(blocks: Float, w: Float, sums: Float, n_threads: int) -> None:
     """`sums += Σ_i w_i Ã_i` in the packed layout, for the measurements of these blocks."""
     weights = pad(w.T, 1, LANES)
     tasks = [(blocks, weights, sums, *chunk) for chunk in parallel.chunks(sums.shape[1], _SUM_ENTRIES)]
-    parallel.run(strips.weighted, tasks, n_threads, blocks.nbytes)
+    parallel.run(strips.weighted, tasks, parallel.worthwhile(n_threads, blocks.nbytes))
