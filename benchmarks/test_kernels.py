@@ -212,7 +212,7 @@ def test_compress(race, large: Case, threads: int) -> None:
 
 
 #: The threads of OpenBLAS and OpenMP spin for a while after a call; nobody's time shall depend on who was before.
-SPIN = 0.05
+SPIN = 0.25
 
 
 def race_peers(race, case: Case, threads: int, *, rounds: int, calls: int) -> None:

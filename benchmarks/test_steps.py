@@ -7,8 +7,6 @@ import pytest
 
 import fastquad as fq
 
-LIMIT = 0.3
-
 
 class Stopwatch:
     """Notes how long each full pass of a tensor takes."""
@@ -54,6 +52,13 @@ def test_twf_step(benchmark, layout, n_threads, smoke):
     benchmark.extra_info |= {
         "n_passes": solution.n_passes,
         "status": solution.status.name,
-        "share outside the kernel": round(share, 3),
+        "rows": [
+            {
+                "what": f"a step of TWF at n = m = 100, share outside the pass, {layout}, threads: {n_threads}",
+                "value": share,
+                "at_least": None,
+                "at_most": 0.3,
+                "note": "",
+            }
+        ],
     }
-    assert smoke or share < LIMIT

@@ -75,15 +75,18 @@ __all__ = [
 
 # With so few entries of A, the matrices of a solver are too small for more than one thread of BLAS.
 _SMALL = 1 << 25
+# Threads of BLAS spin for a tenth of a second after each call and take their cores from the next pass over A. On so few
+# cores they gain less than that costs: on two, LM took half the time without them at n = 500, m = 1000.
+_FEW_CORES = 4
 
 
 def drive(
     measurements: Measurements, runs: list[Run], n_threads: int | None = None, checkpoint: Checkpoint | None = None
 ) -> list[Solution]:
     """Run the generators to their ends, answering requests of one kind with one pass over A."""
-    small = measurements.m * measurements.n**2 <= _SMALL
+    alone = measurements.m * measurements.n**2 <= _SMALL or parallel.cores() <= _FEW_CORES
     # What overflows ends as a status, so NumPy need not warn of it.
-    with np.errstate(over="ignore", invalid="ignore"), parallel.single_threaded_blas() if small else nullcontext():
+    with np.errstate(over="ignore", invalid="ignore"), parallel.single_threaded_blas() if alone else nullcontext():
         _drive(_Answerer(measurements, n_threads, checkpoint), runs)
     return [run.solution for run in runs if run.solution is not None]
 
