@@ -38,16 +38,19 @@ MAX_SHARE = 1 / 4
 _CONVINCING, _CONVINCING_AT_LEAST = 0.35, 20.0
 # Of the residual, at least the rest must be noise.
 _MAX_LEFT_OUT = 1 / 2
+# A fit that leaves less than this of y's standard deviation lacks at most a small part of x. Where it leaves more, a
+# part left out must be ruled out at this many standard deviations.
+_MOSTLY_EXPLAINED, _DEVIATIONS = 0.3, 2.5
 
 Proposal = Generator[Any, Any, tuple[NDArray[np.intp], Float] | None]
 
 
 def score(problem: Problem, residual: float, s: int) -> float:
     """The BIC of a fit with s coordinates, relative to that of a constant y."""
-    m, n, y = problem.m, problem.n, problem.y
+    m, n = problem.m, problem.n
     if s >= m:
         return math.inf
-    spread = float(np.var(y)) / float(np.mean(y**2))
+    spread = _spread(problem)
     variance = max(residual, EXACT_RESIDUAL) ** 2 * m / (m - s)
     return m * math.log(variance / max(spread, 1e-300)) + s * (math.log(m) + 2 * math.log(n))
 
@@ -65,7 +68,21 @@ def convincing(problem: Problem, found: Fit) -> Generator[Any, Any, bool]:
     if problem.noise is not None:
         limit = problem.noise * math.sqrt(m + 3 * math.sqrt(2 * m))
         return found.residual * float(np.linalg.norm(problem.y)) <= limit
-    return s == problem.n or (yield from share_left_out(problem, found)) < _MAX_LEFT_OUT
+    return s == problem.n or (yield from share_left_out(problem, found)) < _max_left_out(problem, found)
+
+
+def _max_left_out(problem: Problem, found: Fit) -> float:
+    """How large `share_left_out` may be: well below 1, and safely so where half of x may be left out."""
+    if found.residual < _MOSTLY_EXPLAINED * math.sqrt(_spread(problem)):
+        return _MAX_LEFT_OUT
+    s = found.support.size
+    deviation = math.sqrt(2 * (problem.n - s)) / (problem.m - s)
+    return min(_MAX_LEFT_OUT, 1 - _DEVIATIONS * deviation)
+
+
+def _spread(problem: Problem) -> float:
+    """The variance of y, relative to its mean square."""
+    return float(np.var(problem.y)) / float(np.mean(problem.y**2))
 
 
 def _beyond_chance(problem: Problem, residual: float, s: int) -> bool:
