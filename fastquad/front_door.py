@@ -155,16 +155,17 @@ def solve(
         )  # fmt: skip
 
     signals = [i for i in range(b) if Y[i].any()]
+    decodes = "generative" in solver.priors  # then most of the work is in the decoder
     if checkpoint is None or not signals:
         read = measurements.bytes_read
-        found = drive(measurements, [start(i, None) for i in signals], n_threads)
+        found = drive(measurements, [start(i, None) for i in signals], n_threads, blas_threads=decodes)
         found = _with_bytes_read(found, measurements.bytes_read - read)
     else:
         what = {
             "A": measurements._identity(), "y": Y, "prior": prior, "method": (solver.name, solver), "x0": X0,
             "norm": norms, "noise": noise, "tol": tol, "rng": [each.bit_generator.state for each in rngs],
         }  # fmt: skip
-        found = _with_checkpoint(checkpoint, what, measurements, room, signals, start, n_threads)
+        found = _with_checkpoint(checkpoint, what, measurements, room, signals, start, n_threads, decodes)
     solutions = dict(zip(signals, found, strict=True))
     every = [solutions[i] if i in solutions else trivial(n, solver.name) for i in range(b)]
     return stacked(every) if batch else every[0]
@@ -178,6 +179,7 @@ def _with_checkpoint(
     signals: list[int],
     start: Callable[[int, dict[str, Any] | None], Run],
     n_threads: int,
+    blas_threads: bool,
 ) -> list[Solution]:
     """The answers for these signals: from a checkpoint, or by going on from it."""
     from fastquad.solvers.checkpoint import Checkpoint, restored
@@ -188,7 +190,8 @@ def _with_checkpoint(
         if found is None:
             states = zip(signals, saved.states(len(signals)), strict=True)
             runs = [restored(partial(start, i), state) for i, state in states]
-            found = _with_bytes_read(drive(measurements, runs, n_threads, saved), saved.total_read)
+            found = drive(measurements, runs, n_threads, saved, blas_threads=blas_threads)
+            found = _with_bytes_read(found, saved.total_read)
             saved.finish(found)
     return found
 

@@ -143,20 +143,31 @@ def test_import_is_light():
         assert heavy not in modules
 
 
-def test_small_solves_keep_blas_on_one_thread_and_set_it_back():
-    def threads():
-        return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
+def blas_threads():
+    return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
 
+
+def test_a_decoder_has_the_threads_of_blas():
+    A = np.random.default_rng(0).standard_normal((3, 784, 784), dtype=np.float32)
+    prior = fq.Generative(fq.decoders.mnist())
+    fq.solve(A, np.ones(3), prior=prior, method="ppower", max_iter=1)
+    before, inside = blas_threads(), []
+    fq.solve(A, np.ones(3), prior=prior, method="ppower", max_iter=1, callback=lambda s: inside.append(blas_threads()))
+    assert inside
+    assert all(count == before for count in inside)
+
+
+def test_small_solves_keep_blas_on_one_thread_and_set_it_back():
     problem = fq.problems.gaussian(m=60, n=20, k=3, rng=0)
     fq.solve(problem.A, problem.y)  # loads every BLAS there is
-    before, inside = threads(), []
+    before, inside = blas_threads(), []
 
     def solve():
-        fq.solve(problem.A, problem.y, callback=lambda state: inside.append(threads()))
+        fq.solve(problem.A, problem.y, callback=lambda state: inside.append(blas_threads()))
 
     solve()
     assert all(count == [1] * len(count) for count in inside)
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         for future in [pool.submit(solve) for _ in range(6)]:
             future.result()
-    assert threads() == before
+    assert blas_threads() == before

@@ -81,12 +81,21 @@ _FEW_CORES = 4
 
 
 def drive(
-    measurements: Measurements, runs: list[Run], n_threads: int | None = None, checkpoint: Checkpoint | None = None
+    measurements: Measurements,
+    runs: list[Run],
+    n_threads: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    *,
+    blas_threads: bool = False,
 ) -> list[Solution]:
-    """Run the generators to their ends, answering requests of one kind with one pass over A."""
-    alone = measurements.m * measurements.n**2 <= _SMALL or parallel.cores() <= _FEW_CORES
+    """Run the generators to their ends, answering requests of one kind with one pass over A.
+
+    `blas_threads` lets BLAS use its threads in any case: for methods whose work is in matrices of their own.
+    """
+    few = measurements.m * measurements.n**2 <= _SMALL or parallel.cores() <= _FEW_CORES
+    blas = nullcontext() if blas_threads or not few else parallel.single_threaded_blas()
     # What overflows ends as a status, so NumPy need not warn of it.
-    with np.errstate(over="ignore", invalid="ignore"), parallel.single_threaded_blas() if alone else nullcontext():
+    with np.errstate(over="ignore", invalid="ignore"), blas:
         _drive(_Answerer(measurements, n_threads, checkpoint), runs)
     return [run.solution for run in runs if run.solution is not None]
 
