@@ -130,7 +130,10 @@ def test_control_c_stops_a_long_pass():
     time.sleep(0.3)
     sent = time.perf_counter()
     child.send_signal(signal.SIGINT)
-    _, errors = child.communicate(timeout=20)
+    try:
+        _, errors = child.communicate(timeout=20)
+    finally:
+        child.kill()
     assert "KeyboardInterrupt" in errors
     assert time.perf_counter() - sent < 5  # a second on an idle machine; tests share theirs
 
