@@ -130,6 +130,14 @@ def test_regression_wrong_answers_that_were_called_a_success(ensemble, signal, m
     assert not solution.success or fq.distance(solution.x, problem.x) < 1e-6
 
 
+def test_regression_one_coordinate_of_eleven_is_not_signal_in_noise():
+    """With m far below n, what a fit leaves is not told from noise by a small margin."""
+    rng = np.random.default_rng([202611, 6, 38])
+    problem = fq.problems.gaussian(m=31, n=52, k=11, signal="gaussian", noise=0.1104, unit_norm=True, rng=rng)
+    solution = fq.solve(problem.A, problem.y, max_passes=600)
+    assert not solution.success or fq.distance(solution.x, problem.x) < 0.33
+
+
 def test_regression_an_exact_start_of_a_descent():
     """A residual of zero before the first step raised an IndexError."""
     problem = fq.problems.gaussian(m=12, n=6, k=2, rng=0)
