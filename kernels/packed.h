@@ -20,8 +20,8 @@ enum { LANES = 8, GROUP = 4, CELL = LANES * GROUP };
 
 /* Cache lines between what is used of a stream and what is asked for ahead of it: enough for the first lines of each page,
    which the machine does not guess, and no more, because it fetches the rest by itself better than it is told to. (Held
-   against the best reading loop, 8 lines gave 0.88 to 0.96, 16 gave 0.80 to 0.95.) AHEAD_AGAIN is for what comes from the
-   last level of cache. */
+   against the best reading loop, 8 lines gave 0.88 to 0.96, 16 gave 0.80 to 0.95.) AHEAD_OF_SUMS, below, is
+   for the kernels that do less with each line; AHEAD_AGAIN for what comes from the last level of cache. */
 enum { AHEAD = 8, AHEAD_AGAIN = 64 };
 
 /* Rows and columns of a tile of the batched kernels: 64 kB in all lanes, in the L2 cache, of which four rows are in the

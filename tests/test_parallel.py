@@ -38,6 +38,10 @@ def test_every_chunk_is_done_once_by_several_threads():
 
 
 def test_little_work_stays_on_one_thread():
+    names = set()
+    n_threads = parallel.worthwhile(4, 1000)
+    parallel.run(lambda i: names.add(threading.current_thread().name), [(i,) for i in range(40)], n_threads)
+    assert names == {threading.current_thread().name}
     assert parallel.worthwhile(4, 1000) == 1
     assert parallel.worthwhile(4, 1 << 40) == 4
     assert parallel.worthwhile(4, 0) == 1
