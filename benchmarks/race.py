@@ -100,8 +100,15 @@ class Race:
         self, what: str, value: float, *, at_least: float | None = None, at_most: float | None = None, note=""
     ) -> None:
         """A line of the report: a ratio, and what it must be."""
-        rows = self.benchmark.extra_info.setdefault("rows", [])
-        rows.append({"what": what, "value": value, "at_least": at_least, "at_most": at_most, "note": note})
+        add_row(self.benchmark, what, value, at_least=at_least, at_most=at_most, note=note)
+
+
+def add_row(
+    benchmark, what: str, value: float, *, at_least: float | None = None, at_most: float | None = None, note: str = ""
+) -> None:
+    """A line of the report, for a benchmark that is no race."""
+    rows = benchmark.extra_info.setdefault("rows", [])
+    rows.append({"what": what, "value": value, "at_least": at_least, "at_most": at_most, "note": note})
 
 
 def _time(run: Callable, calls: int, pause: float) -> float:

@@ -4,6 +4,7 @@ from statistics import median
 from time import perf_counter
 
 import pytest
+from race import add_row
 
 import fastquad as fq
 
@@ -52,13 +53,6 @@ def test_twf_step(benchmark, layout, n_threads, smoke):
     benchmark.extra_info |= {
         "n_passes": solution.n_passes,
         "status": solution.status.name,
-        "rows": [
-            {
-                "what": f"a step of TWF at n = m = 100, share outside the pass, {layout}, threads: {n_threads}",
-                "value": share,
-                "at_least": None,
-                "at_most": 0.3,
-                "note": "",
-            }
-        ],
     }
+    what = f"a step of TWF at n = m = 100, share outside the pass, {layout}, threads: {n_threads}"
+    add_row(benchmark, what, share, at_most=0.3)
