@@ -6,8 +6,9 @@ Each stage is tried where it is likely to be the cheapest that succeeds, and the
     a quick pursuit               where the diagonals hint at few large coordinates and its block is at most 0.1 pass
     Levenberg–Marquardt           on all coordinates, from the spectral vector, for m >= 1.3 n: no prior is needed there
     AMP, six starts               for m >= n/2
-    pursuit, all levels           first for m < n/2
-    AMP with other settings, then annealed Gibbs sampling (m <= n)
+    pursuit, all levels           first for m < n/2, last for m > n
+    Gibbs sampling                at cycling temperatures
+    AMP, twelve other settings    before sampling for m > n
 
 An answer is certified by a relative residual below 1e-9 with fewer free coordinates than measurements. Where nothing
 fits exactly, a fit that is far better than chance is taken for signal in noise (see `fastquad.solvers.noise`).
@@ -37,9 +38,9 @@ _LM_RATIO = 1.3
 _FROM_START = Rule(max_steps=30, patience=8)
 # Quick pursuit: at most this share of A's pairs, and this share of the coordinates.
 _QUICK_SHARE = 0.1
-# A larger tensor is not annealed: a sweep over it takes too long.
-_ANNEALING_ENTRIES = 4e6
-_ANNEALINGS, _ANNEALING_SWEEPS = 15, 300
+# A larger tensor is not sampled: a sweep over it takes too long.
+_SAMPLED_ENTRIES = 4e6
+_CYCLES = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,16 +83,21 @@ class _Desk:
         if m < n / 2:
             yield self.pursue()
             yield self.message_passing(range(6))
-            yield self.annealing()
+            yield self.sampling()
             yield self.message_passing(range(6, 18))
             return
         yield self.quick_pursuit()
         if m >= _LM_RATIO * n:
             yield self.all_coordinates()
+        if m > n:
+            # What is left now is seldom sparse, and other settings of AMP are the cheapest that may find it.
+            yield self.message_passing(range(18))
+            yield self.sampling()
+            yield self.pursue()
+            return
         yield self.message_passing(range(6))
         yield self.pursue()
-        if m <= n:
-            yield self.annealing()
+        yield self.sampling()
         yield self.message_passing(range(6, 18))
 
     # -- stages -------------------------------------------------------------------------------------------------
@@ -164,20 +170,17 @@ class _Desk:
                     return outcome
         return None
 
-    def annealing(self) -> Stage:
-        """Gibbs sampling at a falling temperature, where all of A can be held in memory.
-
-        Some problems want one slow annealing and others several quick ones, and which is not known before: Luby's
-        sequence of lengths is nearly as good as the best single length, whatever that is.
-        """
+    def sampling(self) -> Stage:
+        """Gibbs sampling at cycling temperatures, where all of A can be held in memory."""
         problem = self.problem
-        if problem.m * problem.n**2 > min(_ANNEALING_ENTRIES, pursuit.max_entries(problem)):
+        if problem.m * problem.n**2 > min(_SAMPLED_ENTRIES, pursuit.max_entries(problem)):
             return None
         if self.search is None:
             self.search = yield from pursuit.Search.begin(problem, self.entries)
         yield from self.search.store.read_block(problem.n)
-        for i in range(1, _ANNEALINGS + 1):
-            x = yield from gibbs.anneal(problem, self.search.store, _ANNEALING_SWEEPS * _luby(i))
+        chain = gibbs.Chain(problem, self.search.store)
+        for _ in range(_CYCLES):
+            x = yield from chain.cycle()
             size = int(np.count_nonzero(x)) + 2
             found = yield from amp.fit_largest(problem, x, np.abs(x), size, self.cache)
             outcome = yield from self.judge(found, "gibbs")
@@ -210,20 +213,6 @@ class _Desk:
             return Outcome(np.zeros(self.problem.n), 1.0)
         note = "" if amp.affordable(self.problem) else "AMP was left out: its n×n matrices do not fit in `memory`."
         return Outcome(self.best.x, self.best.residual, free=self.best.support.size, method=self.best_method, note=note)
-
-
-def _luby(i: int) -> int:
-    """The i-th of Luby's sequence 1, 1, 2, 1, 1, 2, 4, 1, …: in the long run each length takes the same time in all.
-
-    >>> [_luby(i) for i in range(1, 8)]
-    [1, 1, 2, 1, 1, 2, 4]
-    """
-    size = (1 << i.bit_length()) - 1
-    while i != size:
-        size >>= 1
-        if i > size:
-            i -= size
-    return (size + 1) // 2
 
 
 def _looks_sparse(y: Float, diagonals: Float) -> bool:
