@@ -145,6 +145,25 @@ def test_regression_an_exact_start_of_a_descent():
     assert solution.status is Status.EXACT
 
 
+def dense_problem(k, trial):
+    return fq.problems.gaussian(m=125, n=100, k=k, rng=np.random.default_rng([4242, k, 125, trial]))
+
+
+def test_regression_amp_hands_over_from_where_it_was_nearest():
+    """It came near x, lost it again, and wandered for sixty sweeps."""
+    problem = dense_problem(90, 136)
+    solution = fq.solve(problem.A, problem.y, method=fq.AMP(n_attempts=1))
+    assert solution.status is Status.EXACT
+    assert solution.n_passes < 30
+
+
+def test_regression_where_amp_settles_elsewhere_from_every_start():
+    """Above m = n nothing was tried after AMP and pursuit."""
+    problem = dense_problem(60, 306)
+    solution = fq.solve(problem.A, problem.y, noise=0)
+    assert solution.status is Status.EXACT
+
+
 def test_a_dense_signal_in_noise():
     problem = fq.problems.gaussian(m=240, n=60, unit_norm=True, noise=0.05, rng=0)
     solution = fq.solve(problem.A, problem.y)
