@@ -81,6 +81,7 @@ class _Desk:
         if self.problem.x0 is not None:
             yield self.from_start(self.problem.x0)
         if m < n / 2:
+            yield self.describe()
             yield self.pursue()
             yield self.message_passing(range(6))
             yield self.sampling()
@@ -89,6 +90,7 @@ class _Desk:
         yield self.quick_pursuit()
         if m >= _LM_RATIO * n:
             yield self.all_coordinates()
+        yield self.describe()
         if m > n:
             # What is left now is seldom sparse, and other settings of AMP are the cheapest that may find it.
             yield self.message_passing(range(18))
@@ -105,6 +107,10 @@ class _Desk:
     def look(self) -> Stage:
         """Take a sample of A's entries."""
         self.entries = yield from sample_entries(self.problem)
+        return None
+
+    def describe(self) -> Stage:
+        """Tell what is special about A's entries, before the stages that it may keep from success."""
         if self.entries.describe():
             yield Note(self.entries.describe())
         return None

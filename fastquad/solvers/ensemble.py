@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastquad.measurements.base import Float
 from fastquad.solvers.base import Problem
@@ -23,20 +26,31 @@ _SIDE = 8
 _DEVIATIONS = 6.0
 
 
-class Entries(NamedTuple):
+@dataclass(frozen=True)
+class Entries:
     """The entries of A, as far as a sample tells.
 
     `gain` is 1/σ² with σ² twice the variance of an off-diagonal entry of Ã (σ = 1 for A of independent standard normal
     entries); `centred` says that they have no common mean, `independent` that no dependence shows. `symmetries` may
     hold "reversed" and "shifted": A is the same with its coordinates in reverse order, or moved by one. `bits` is the
-    information in an entry (−log2 of the chance that two are equal): infinite unless entries take few values.
+    information in an entry (−log2 of the chance that two are equal): infinite unless entries take few values. `block`
+    is the sample, (m, s, s), where there is one that varies.
     """
 
     gain: float = 1.0
     centred: bool = True
-    independent: bool = True
     symmetries: tuple[str, ...] = ()
     bits: float = math.inf
+    block: Float | None = field(default=None, repr=False)
+    constant: bool = False
+
+    @cached_property
+    def independent(self) -> bool:
+        """Whether no dependence shows; looked for when it is asked, which the quickest solves do not."""
+        if self.block is None:
+            return not self.constant
+        sample = self.block.reshape(len(self.block), -1)
+        return not self.symmetries and _full_rank(self.block) and _uncorrelated(sample) and _uncorrelated(sample**2)
 
     def describe(self) -> str:
         """What is special, as a sentence; empty where nothing is."""
@@ -55,46 +69,61 @@ def sample_entries(problem: Problem) -> Generator[Any, Any, Entries]:
     side = min(_SIDE, (n - 1) // 2)
     if side == 0 or m < 4:
         return Entries(bits=_bits(_thinned(diagonals)))
-    chosen = np.random.default_rng(0).permutation(n - 1)[: 2 * side]
-    rows, columns = np.sort(chosen[:side]), np.sort(chosen[side:])
+    rows, columns = _places(n, side)
     block = yield Block(rows, columns)
     sample = block.reshape(m, -1)
     symmetries = []
     # A thousand entries tell whether they repeat themselves, between matrices or within one.
     few = _thinned(sample)
-    bits = min(_bits(few), _bits(_thinned(diagonals)))
-    if bits < math.inf or (np.diff(np.sort(few, axis=1), axis=1) == 0).any():
+    repeated = _repeats(few)
+    bits = min(_bits(few) if repeated else math.inf, _bits(_thinned(diagonals)))
+    if bits < math.inf or (repeated and any(_repeats(row) for row in few)):
         reverse = yield Block(n - 1 - rows, n - 1 - columns)
         shifted = yield Block(rows + 1, columns + 1)
         symmetries = [name for name, other in (("reversed", reverse), ("shifted", shifted)) if (other == block).all()]
-    centred = _no_mean(sample) and _no_mean(diagonals)
-    variance = float(np.mean(sample**2) if centred else np.mean(np.var(sample, axis=0, ddof=1)))
-    scale = float(np.mean(sample**2) + np.mean(diagonals**2))
+    at_sample, at_diagonals = _moments(sample), _moments(diagonals)
+    centred = _no_mean(m, *at_sample) and _no_mean(m, *at_diagonals)
+    square = float(at_sample[1].mean())
+    variance = square if centred else float(np.mean(np.var(sample, axis=0, ddof=1)))
+    scale = square + float(at_diagonals[1].mean())
     if variance <= 1e-12 * scale:
-        return Entries(gain=1 / scale if scale > 0 else 1.0, independent=False, symmetries=tuple(symmetries), bits=bits)
-    return Entries(
-        gain=1 / (2 * variance),
-        centred=centred,
-        independent=not symmetries and _full_rank(block) and _uncorrelated(sample) and _uncorrelated(sample**2),
-        symmetries=tuple(symmetries),
-        bits=bits,
-    )
+        return Entries(gain=1 / scale if scale > 0 else 1.0, symmetries=tuple(symmetries), bits=bits, constant=True)
+    return Entries(1 / (2 * variance), centred, tuple(symmetries), bits, block)
 
 
-def _no_mean(sample: Float) -> bool:
-    """Whether the means of the columns are those of centred variables: Σ m mean²/var is χ² with a degree for each."""
-    m, count = sample.shape
-    variance = np.var(sample, axis=0)
-    statistic = float(np.sum(m * np.mean(sample, axis=0) ** 2 / np.maximum(variance, 1e-300)))
-    return bool(statistic < count + _DEVIATIONS * np.sqrt(2.0 * count))
+@lru_cache(maxsize=16)
+def _places(n: int, side: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows and columns of the sample: different ones, and not the last, which has no next. Not to be written to."""
+    chosen = np.random.default_rng(0).permutation(n - 1)[: 2 * side]
+    return np.sort(chosen[:side]), np.sort(chosen[side:])
+
+
+def _moments(sample: Float) -> tuple[Float, Float]:
+    """The means of the columns and of their squares."""
+    m = len(sample)
+    return np.ones(m) @ sample / m, np.einsum("ij,ij->j", sample, sample) / m
+
+
+def _no_mean(m: int, mean: Float, square: Float) -> bool:
+    """Whether means of m entries are those of centred variables: Σ m mean²/var is χ² with a degree for each."""
+    centre = mean**2
+    # What cancels here is far from centred.
+    statistic = float(np.sum(m * centre / np.maximum(square - centre, 1e-300)))
+    return bool(statistic < mean.size + _DEVIATIONS * math.sqrt(2.0 * mean.size))
+
+
+def _repeats(sample: Float) -> bool:
+    """Whether two of these numbers are equal."""
+    ordered = np.sort(sample, axis=None)
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _bits(sample: Float) -> float:
     """−log2 of the chance that two of these numbers are equal; infinite where that is less than one in a thousand."""
-    ordered = np.sort(sample, axis=None)
-    ends = np.flatnonzero(np.diff(ordered, append=np.nan) != 0)
-    counts = np.diff(ends, prepend=-1)
-    chance = float(np.sum(counts * (counts - 1.0))) / max(1.0, sample.size * (sample.size - 1.0))
+    if not _repeats(sample):
+        return math.inf
+    counts = np.unique(sample, return_counts=True)[1]
+    chance = float(np.sum(counts * (counts - 1.0))) / (sample.size * (sample.size - 1.0))
     return -math.log2(chance) if chance > 1e-3 else math.inf
 
 
@@ -105,22 +134,30 @@ def _thinned(sample: Float) -> Float:
 
 
 def _full_rank(blocks: Float) -> bool:
-    """Whether the matrices are of full rank, as far as a few of their blocks tell."""
+    """Whether the matrices are of full rank, as far as a few of their blocks, which are square, tell."""
     some = blocks[:: max(1, len(blocks) // 8)]
-    return bool((np.linalg.matrix_rank(some, tol=None) == min(some.shape[1:])).mean() > 0.5)
+    size = some.shape[1]
+    norms = np.sqrt(np.einsum("ijk,ijk->i", some, some))
+    unit = some / np.where(norms > 0, norms, 1.0)[:, None, None]
+    # For a matrix of norm 1 the least singular value is at least |det|: enough for almost all, and less work.
+    full = np.abs(np.linalg.det(unit)) > size * np.finfo(np.float64).eps
+    if full.mean() > 0.5:
+        return True
+    return bool((np.linalg.matrix_rank(some, tol=None) == size).mean() > 0.5)
 
 
 def _uncorrelated(sample: Float) -> bool:
     """Whether the columns are uncorrelated: Σ corr² over their pairs is about a χ²/m with a degree for each pair."""
-    m, count = sample.shape
-    centred = sample - sample.mean(axis=0)
-    norms = np.linalg.norm(centred, axis=0)
-    normalised = centred[:, norms > 0] / norms[norms > 0]
-    count = normalised.shape[1]
+    m = len(sample)
+    centred = sample - np.ones(m) @ sample / m
+    covariances = centred.T @ centred
+    norms = np.sqrt(covariances.diagonal())
+    count = int(np.count_nonzero(norms))
     pairs = count * (count - 1) / 2
     if pairs == 0:
         return False
-    correlations = normalised.T @ normalised
-    statistic = m * (float(np.sum(correlations**2)) - count) / 2
+    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    correlations = covariances * inverse * inverse[:, None]
+    statistic = m * (float(np.vdot(correlations, correlations)) - count) / 2
     # Squares of heavy-tailed entries scatter more than the χ² law says: twice the mean is far beyond that, too.
-    return bool(statistic < pairs + max(_DEVIATIONS * np.sqrt(2 * pairs), pairs))
+    return bool(statistic < pairs + max(_DEVIATIONS * math.sqrt(2 * pairs), pairs))
