@@ -17,6 +17,34 @@ def test_recovers_without_k_in_few_passes(n, k, m):
         assert solution.n_passes <= 30
 
 
+def test_the_last_step_reads_nothing_and_says_its_true_residual():
+    for seed in range(5):
+        problem = fq.problems.gaussian(m=200, n=100, rng=seed)
+        solution = fq.solve(problem.A, problem.y)
+        passes, residuals = solution.history["n_passes"], solution.history["residual"]
+        assert solution.method == "lm"
+        # It starts from an answer that is certified by products.
+        assert passes[-1] == passes[-2]
+        assert residuals[-1] < residuals[-2] < 1e-9
+        assert solution.n_passes < 8
+        r = fq.measure(problem.A, solution.x) - problem.y
+        assert np.linalg.norm(r) < 1e-15 * np.linalg.norm(problem.y)
+        assert fq.distance(solution.x, problem.x) < 1e-14
+
+
+def test_a_batch_from_one_start_shares_its_first_products_unharmed():
+    """Descents write to the products of their steps: the first ones may be shared."""
+    problem = fq.problems.gaussian(m=80, n=30, rng=0)
+    rng = np.random.default_rng(1)
+    X = problem.x + 0.01 * rng.standard_normal((3, 30))
+    Y = fq.measure(problem.A, X)
+    together = fq.solve(problem.A, Y, method="lm", x0=problem.x)
+    for x, y, got in zip(X, Y, together.x, strict=True):
+        alone = fq.solve(problem.A, y, method="lm", x0=problem.x)
+        assert fq.distance(got, x) < 1e-13
+        assert fq.distance(alone.x, x) < 1e-13
+
+
 @pytest.mark.parametrize(("n", "k", "m"), [(500, 5, 50), (500, 5, 100)])
 def test_very_sparse_signals_are_found_in_a_part_of_a_pass(n, k, m):
     problem = fq.problems.gaussian(m=m, n=n, k=k, rng=0)

@@ -173,7 +173,7 @@ def test_a_quartic_has_its_least_value_where_it_is_said(c1, c2, c3, c4):
     candidates = roots[np.abs(roots.imag) < 1e-6].real
     best = min(((c1 + t * (c2 + t * (c3 + t * c4))) * t for t in candidates), default=0.0)
     assert value <= best + 1e-6 * (abs(best) + 1e-6)
-    assert quartic._minimise_one(c1, c2, c3, c4)[1] == pytest.approx(value, rel=1e-6, abs=1e-9)
+    assert quartic.minimise_one(c1, c2, c3, c4)[1] == pytest.approx(value, rel=1e-6, abs=1e-9)
     assert u * (c1 + u * (c2 + u * (c3 + u * c4))) == pytest.approx(value, abs=1e-9 * (1 + abs(value)))
 
 

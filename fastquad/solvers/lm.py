@@ -8,7 +8,7 @@ a damping λ,
 by the smaller of the two systems, or by QR where that is nearly singular. The products V of d then say everything
 about the line z + u d: the residual is `r + 2u W d + u² V d`, so the best u is exact (a quartic), and the new W is
 `W + u V`. One product a step, and none to check it: no step is rejected, λ follows the ratio of the actual to the
-predicted decrease.
+predicted decrease. The last step needs no product at all: where `V d` is below rounding, `r + 2 W d` is the residual.
 
 On a support S only `Ã_i[S, S]` matters. It is read once and kept, so further steps read nothing; where it would be
 too large to keep, each step asks for the products of d, which reads the rows of S.
@@ -16,6 +16,7 @@ too large to keep, each step asks for the products of d, which reads the rows of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -40,6 +41,9 @@ _SINGULAR = 1e-13
 _NEGLIGIBLE = 1e-12
 # As small as a relative residual can be expected to get.
 _ROUNDING = 1e-15
+# The quadratic term of a step may be left out below this share of ‖y‖: a hundredth of rounding, because its size is
+# judged by that of other directions.
+_INVISIBLE = 1e-18
 
 
 class Rule(NamedTuple):
@@ -60,11 +64,16 @@ class Descent:
 
     def __init__(self, y: Float, z: Float, W: Float) -> None:
         self.y, self.z, self.W = y, z, W
-        self.r = W @ z - y
+        self.r: Float = W @ z - y
         self.scale = float(y @ y)
         self.square = float(self.r @ self.r)
         self.curve = [self.square]
-        self.damping = 2.5e-3 * float(np.einsum("ij,ij->", W, W)) / max(1, z.size) or 1.0
+        self.damping = 2.5e-3 * float(np.vdot(W, W)) / max(1, z.size) or 1.0
+        #: The largest ‖V d‖/‖d‖² so far.
+        self.curvature = 0.0
+        #: Memory for the next products, and whether W is this descent's own, which may become such memory.
+        self.spare: Float | None = None
+        self._owned = False
 
     @property
     def residual(self) -> float:
@@ -76,20 +85,41 @@ class Descent:
         return -0.5 * _damped_least_squares(self.W, self.r, self.damping)
 
     def advance(self, d: Float, V: Float) -> None:
-        """Go to the best point of the line z + u d, given the products V of d."""
-        p, q = 2 * (self.W @ d), V @ d
-        u, change = quartic.along(self.r, p, q)
-        model = self.r + p
-        predicted = self.square - float(model @ model)
-        at_one = model + q
-        ratio = (self.square - float(at_one @ at_one)) / predicted if predicted > 0 else 0.0
+        """Go to the best point of the line z + u d, given the products V of d, which become this descent's own."""
+        p, q = self.W.dot(d), V.dot(d)
+        p *= 2.0
+        terms = quartic.coefficients(self.r, p, q)
+        u, change = quartic.minimise_one(*terms)
+        # What the step u = 1 brings, by the linear model and in truth.
+        predicted = -terms[0] - float(p.dot(p))
+        ratio = -sum(terms) / predicted if predicted > 0 else 0.0
+        length = float(d.dot(d))
+        self.curvature = max(self.curvature, math.sqrt(terms[3]) / length if length > 0 else math.inf)
+        self.spare = V
         if change < 0:
             self.z = self.z + u * d
-            self.W = self.W + u * V
-            self.r = self.W @ self.z - self.y
-            self.square = float(self.r @ self.r)
+            V *= u
+            V += self.W
+            self.W, self.spare, self._owned = V, self.W if self._owned else None, True
+            self._set_residual(self.W.dot(self.z) - self.y)
         self.curve.append(self.square)
         self.damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
+
+    def ends_with(self, d: Float) -> bool:
+        """Go to z + d and be done, where z is exact already and the products of d would change nothing."""
+        if self.residual >= EXACT_RESIDUAL or len(self.curve) == 1:
+            return False
+        if self.curvature * float(d.dot(d)) > _INVISIBLE * math.sqrt(self.scale):
+            return False
+        model = self.r + 2 * self.W.dot(d)
+        if float(model.dot(model)) < self.square:
+            self.z = self.z + d
+            self._set_residual(model)
+        self.curve.append(self.square)
+        return True
+
+    def _set_residual(self, r: Float) -> None:
+        self.r, self.square = r, float(r.dot(r))
 
     def finished(self, rule: Rule) -> bool:
         """Whether another step is of no use."""
@@ -113,13 +143,22 @@ def _damped_least_squares(W: Float, r: Float, damping: float) -> Float:
     tall = m >= s
     gram = W.T @ W if tall else W @ W.T
     size = gram.shape[0]
-    gram[np.diag_indices(size)] += damping
-    norm = float(np.abs(gram).sum(axis=0).max()) if size else 0.0
-    factor, solution, info = lapack.dposv(gram, W.T @ r if tall else r, lower=1)
-    if info == 0 and lapack.dpocon(factor, norm, uplo="L")[0] > _SINGULAR:
-        return solution if tall else W.T @ solution
+    gram.reshape(-1)[:: size + 1] += damping
+    factor, solution, info = lapack.dposv(gram.T, r.dot(W) if tall else r, lower=1)
+    if info == 0 and _regular(gram, factor, damping):
+        return solution if tall else solution.dot(W)
     padded = np.concatenate([W, np.sqrt(damping) * np.eye(s)])
     return lstsq(padded, np.concatenate([r, np.zeros(s)]), lapack_driver="gelsy", check_finite=False)[0]
+
+
+def _regular(gram: Float, factor: Float, damping: float) -> bool:
+    """Whether the condition number of a Gram matrix with this damping on its diagonal leaves correct digits."""
+    size = gram.shape[0]
+    # Its eigenvalues are between the damping and its trace, which settles it for all but the last steps.
+    if damping > _SINGULAR * size * float(gram.trace()):
+        return True
+    norm = float(np.abs(gram).sum(axis=0).max())
+    return lapack.dpocon(factor, norm, uplo="L")[0] > _SINGULAR
 
 
 @dataclass
@@ -169,6 +208,8 @@ def on_block(y: Float, z: Float, block: Float, rule: Rule) -> Descent:
     descent = Descent(y, z, (flat @ z).reshape(m, s))
     while not descent.finished(rule):
         d = descent.direction()
+        if descent.ends_with(d):
+            break
         descent.advance(d, (flat @ d).reshape(m, s))
     return descent
 
@@ -197,11 +238,11 @@ def fit(
     small = s <= 0.9 * problem.n and cache.affordable(support)
     flat = (yield from cache.read(support)).reshape(m * s, s) if small else None
 
-    def products(d: Float) -> Generator[Any, Any, Float]:
+    def products(d: Float, out: Float | None = None) -> Generator[Any, Any, Float]:
         """The products of d on the support: from the block, or from A."""
         if flat is not None:
             return (flat @ d).reshape(m, s)
-        W = yield Products(_expand(d, support, problem.n))
+        W = yield Products(_expand(d, support, problem.n), out=out)
         return W if s == problem.n else np.ascontiguousarray(W[:, support])
 
     z = x[support]
@@ -209,8 +250,12 @@ def fit(
     yield Step(_expand(descent.z, support, problem.n), descent.residual)
     while not descent.finished(rule):
         d = descent.direction()
-        descent.advance(d, (yield from products(d)))
+        last = descent.ends_with(d)
+        if not last:
+            descent.advance(d, (yield from products(d, descent.spare if s == problem.n else None)))
         yield Step(_expand(descent.z, support, problem.n), descent.residual)
+        if last:
+            break
     return Fit(_expand(descent.z, support, problem.n), descent.residual, support, descent.W, descent.r)
 
 

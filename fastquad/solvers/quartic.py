@@ -72,10 +72,15 @@ def _newton(u: Float, c1: Float, c2: Float, c3: Float, c4: Float) -> Float:
 
 def along(r: Float, p: Float, q: Float) -> tuple[float, float]:
     """The u that minimises `‖r + u p + u² q‖²`, and the change of the square there."""
-    return _minimise_one(2 * float(r @ p), float(p @ p + 2 * (r @ q)), 2 * float(p @ q), float(q @ q))
+    return minimise_one(*coefficients(r, p, q))
 
 
-def _minimise_one(c1: float, c2: float, c3: float, c4: float) -> tuple[float, float]:
+def coefficients(r: Float, p: Float, q: Float) -> tuple[float, float, float, float]:
+    """`‖r + u p + u² q‖² − ‖r‖²` as `c1 u + c2 u² + c3 u³ + c4 u⁴`."""
+    return 2 * float(r.dot(p)), float(p.dot(p) + 2 * r.dot(q)), 2 * float(p.dot(q)), float(q.dot(q))
+
+
+def minimise_one(c1: float, c2: float, c3: float, c4: float) -> tuple[float, float]:
     """`minimise` for one quartic, without the cost of arrays."""
     candidates = [-c1 / (2 * c2)] if c2 > 0 else []
     # Where the quartic term is next to nothing, only the quadratic's minimum makes sense, and the rest would overflow.
