@@ -8,7 +8,8 @@ a damping λ,
 by the smaller of the two systems, or by QR where that is nearly singular. The products V of d then say everything
 about the line z + u d: the residual is `r + 2u W d + u² V d`, so the best u is exact (a quartic), and the new W is
 `W + u V`. One product a step, and none to check it: no step is rejected, λ follows the ratio of the actual to the
-predicted decrease. The last step needs no product at all: where `V d` is below rounding, `r + 2 W d` is the residual.
+predicted decrease. The last step needs no product: where `V d` is below rounding, `r + 2 W d` is the residual. Nor does
+it need a new factor of the matrix, which has changed by no more than the step before was long.
 
 On a support S only `Ã_i[S, S]` matters. It is read once and kept, so further steps read nothing; where it would be
 too large to keep, each step asks for the products of d, which reads the rows of S.
@@ -74,6 +75,7 @@ class Descent:
         #: Memory for the next products, and whether W is this descent's own, which may become such memory.
         self.spare: Float | None = None
         self._owned = False
+        self._factor: Float | None = None
 
     @property
     def residual(self) -> float:
@@ -82,7 +84,8 @@ class Descent:
 
     def direction(self) -> Float:
         """The minimiser d of the damped linear model."""
-        return -0.5 * _damped_least_squares(self.W, self.r, self.damping)
+        step, self._factor = _damped_least_squares(self.W, self.r, self.damping)
+        return -0.5 * step
 
     def advance(self, d: Float, V: Float) -> None:
         """Go to the best point of the line z + u d, given the products V of d, which become this descent's own."""
@@ -105,16 +108,22 @@ class Descent:
         self.curve.append(self.square)
         self.damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
 
-    def ends_with(self, d: Float) -> bool:
-        """Go to z + d and be done, where z is exact already and the products of d would change nothing."""
-        if self.residual >= EXACT_RESIDUAL or len(self.curve) == 1:
+    def ends(self) -> bool:
+        """Go to the end, where z is exact already and one step is left whose products would change nothing.
+
+        It is solved for with the factor of the step before. Where that is too old to make r vanish, or where d is not
+        short enough, nothing is done.
+        """
+        if self._factor is None or self.residual >= EXACT_RESIDUAL:
+            return False
+        d = -0.5 * lapack.dpotrs(self._factor, self.r.dot(self.W), lower=1)[0]
+        model = self.r + 2 * self.W.dot(d)
+        if float(model.dot(model)) > _ROUNDING**2 * self.scale:
             return False
         if self.curvature * float(d.dot(d)) > _INVISIBLE * math.sqrt(self.scale):
             return False
-        model = self.r + 2 * self.W.dot(d)
-        if float(model.dot(model)) < self.square:
-            self.z = self.z + d
-            self._set_residual(model)
+        self.z = self.z + d
+        self._set_residual(model)
         self.curve.append(self.square)
         return True
 
@@ -135,30 +144,23 @@ class Descent:
         return slow and self.residual > 1e-3
 
 
-def _damped_least_squares(W: Float, r: Float, damping: float) -> Float:
-    """The d that minimises `‖W d − r‖² + damping ‖d‖²`."""
+def _damped_least_squares(W: Float, r: Float, damping: float) -> tuple[Float, Float | None]:
+    """The d that minimises `‖W d − r‖² + damping ‖d‖²`, and the Cholesky factor of `W^T W + damping` if it was used."""
     m, s = W.shape
     if s == 0:  # a support that m = 1 measurement leaves room for
-        return np.zeros(0)
+        return np.zeros(0), None
     tall = m >= s
     gram = W.T @ W if tall else W @ W.T
     size = gram.shape[0]
     gram.reshape(-1)[:: size + 1] += damping
-    factor, solution, info = lapack.dposv(gram.T, r.dot(W) if tall else r, lower=1)
-    if info == 0 and _regular(gram, factor, damping):
-        return solution if tall else solution.dot(W)
+    # Eigenvalues are between the damping and the trace: that rules a singular matrix out, but for the last steps.
+    regular = damping > _SINGULAR * size * float(gram.trace())
+    norm = 0.0 if regular else float(np.abs(gram).sum(axis=0).max())
+    factor, solution, info = lapack.dposv(gram.T, r.dot(W) if tall else r, lower=1, overwrite_a=1)
+    if info == 0 and (regular or lapack.dpocon(factor, norm, uplo="L")[0] > _SINGULAR):
+        return (solution, factor) if tall else (solution.dot(W), None)
     padded = np.concatenate([W, np.sqrt(damping) * np.eye(s)])
-    return lstsq(padded, np.concatenate([r, np.zeros(s)]), lapack_driver="gelsy", check_finite=False)[0]
-
-
-def _regular(gram: Float, factor: Float, damping: float) -> bool:
-    """Whether the condition number of a Gram matrix with this damping on its diagonal leaves correct digits."""
-    size = gram.shape[0]
-    # Its eigenvalues are between the damping and its trace, which settles it for all but the last steps.
-    if damping > _SINGULAR * size * float(gram.trace()):
-        return True
-    norm = float(np.abs(gram).sum(axis=0).max())
-    return lapack.dpocon(factor, norm, uplo="L")[0] > _SINGULAR
+    return lstsq(padded, np.concatenate([r, np.zeros(s)]), lapack_driver="gelsy", check_finite=False)[0], None
 
 
 @dataclass
@@ -206,10 +208,8 @@ def on_block(y: Float, z: Float, block: Float, rule: Rule) -> Descent:
     m, s, _ = block.shape
     flat = block.reshape(m * s, s)
     descent = Descent(y, z, (flat @ z).reshape(m, s))
-    while not descent.finished(rule):
+    while not (descent.finished(rule) or descent.ends()):
         d = descent.direction()
-        if descent.ends_with(d):
-            break
         descent.advance(d, (flat @ d).reshape(m, s))
     return descent
 
@@ -249,9 +249,9 @@ def fit(
     descent = Descent(problem.y, z, (yield from products(z)))
     yield Step(_expand(descent.z, support, problem.n), descent.residual)
     while not descent.finished(rule):
-        d = descent.direction()
-        last = descent.ends_with(d)
+        last = descent.ends()
         if not last:
+            d = descent.direction()
             descent.advance(d, (yield from products(d, descent.spare if s == problem.n else None)))
         yield Step(_expand(descent.z, support, problem.n), descent.residual)
         if last:
