@@ -118,6 +118,15 @@ def generator(rng: Any, *, default: int | None) -> np.random.Generator:
     return np.random.default_rng(rng)
 
 
+def generators(rng: Any, b: int) -> list[np.random.Generator]:
+    """One random generator for each of b signals; without a seed, those of the seed 0."""
+    if rng is None:
+        # What `spawn` gives, without the generator that they are spawned from.
+        seeds = [np.random.SeedSequence(0, spawn_key=(i,)) for i in range(b)]
+        return [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
+    return generator(rng, default=0).spawn(b)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a sentence that refuses an unknown name: the nearest known one, or all of them."""
     known = list(known)

@@ -140,7 +140,7 @@ def solve(
     tol = checks.number(tol, "tol")
     limits = _limits(solver.max_iter if max_iter is None else max_iter, max_passes, max_time, callback, verbose)
     n_threads = parallel.resolve(n_threads)
-    rngs = checks.generator(rng, default=0).spawn(b)
+    rngs = checks.generators(rng, b)
 
     def start(i: int, resume: dict[str, Any] | None) -> Run:
         problem = Problem(

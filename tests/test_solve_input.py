@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fastquad as fq
-from fastquad import Status
+from fastquad import Status, checks
 
 
 @pytest.fixture(scope="module")
@@ -302,3 +302,8 @@ def test_bad_distance():
 
 def test_statuses_are_not_exceptions(problem):
     assert fq.solve(problem.A, problem.y, method="twf", max_iter=1).status is Status.MAX_ITER
+
+
+def test_without_a_seed_it_is_zero():
+    for one, other in zip(checks.generators(None, 3), checks.generators(0, 3), strict=True):
+        assert one.bit_generator.state == other.bit_generator.state

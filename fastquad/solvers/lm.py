@@ -272,7 +272,7 @@ def _expand(z: Float, support: NDArray[np.intp], n: int) -> Float:
 class LM(Solver):
     """Levenberg–Marquardt on a given support, or on all coordinates.
 
-    Without a support it uses no prior, and is right for m >= 1.3 n: about 8 passes where gradient methods need
+    Without a support it uses no prior, and is right for m >= 1.3 n: about 7 passes where gradient methods need
     hundreds. With a support of s coordinates it reads their s×s block once and nothing more. Starts from `x0`, or from
     the spectral vector of the support. It stops at a relative residual of 1e-15, or where two steps lower ‖r‖² by less
     than 1e-12 of it; with noise that is *converged* if the fit is far better than chance, with at least twice as many
