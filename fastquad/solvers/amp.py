@@ -43,8 +43,8 @@ _HAND_OVER = Rule(max_steps=20, patience=4)
 _NEAR, _NEARER = 0.6, 0.8
 # So many sweeps in a row that move z by less than 0.1% mean that AMP has settled.
 _STILL = 3
-# Above m = n the residual falls by 3% in every few sweeps of a run that succeeds (at most 7, of 175 such runs), and does
-# not stand still within 1%: without that a run has settled elsewhere, or lost what it had. Below, a run that succeeds may
+# Above m = n the residual of a run that succeeds falls by 3% in every few sweeps (at most 7 in 175 such runs), and does
+# not stand still within 1%: a run without that has settled elsewhere, or lost what it had. Below, one that succeeds may
 # wander for long.
 _PROGRESS, _PATIENCE, _FLAT = 0.97, 10, 0.01
 # The n×n matrices of doubles that are in memory at once: S0, S, and what an eigendecomposition takes.
@@ -154,14 +154,9 @@ def run(
     for t in range(max_sweeps):
         before = z.copy()
         r_square = float(r @ r)
-        denoise(S, r_square * gain / (2 * m * m), state, prior, phi2, tuning.keep, tuning.inner, 1e-3, tuning.learn)
-        q = float(z @ z)
+        q = _estimate(S, r_square * gain / (2 * m * m), state, prior, phi2, tuning)
         if not q <= 3 * phi2:
             break
-        if q < 0.3 * phi2:
-            # Without this, z = 0 is a trap for m < n.
-            z *= np.sqrt(0.3 * phi2 / max(q, 1e-300))
-            q = 0.3 * phi2
         level = min(residual, float(np.sqrt(r_square / square)))
         if t % 3 == 2 and level < min(_NEAR, _NEARER * tried):
             tried = level
@@ -188,6 +183,18 @@ def run(
         S += np.outer(z, z)
         S[np.diag_indices(n)] += v
     return trail
+
+
+def _estimate(S: Float, D: float, state: Float, prior: Float, phi2: float, tuning: Tuning) -> float:
+    """Estimate x from S, in place in `state`; |z|², which is kept from falling towards zero."""
+    denoise(S, D, state, prior, phi2, tuning.keep, tuning.inner, 1e-3, tuning.learn)
+    z = state[0]
+    q = float(z @ z)
+    if q < 0.3 * phi2:
+        # Without this, z = 0 is a trap for m < n.
+        z *= np.sqrt(0.3 * phi2 / max(q, 1e-300))
+        q = 0.3 * phi2
+    return q
 
 
 def hand_over(problem: Problem, trail: Trail, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
@@ -334,9 +341,10 @@ class AMP(Solver):
         ensemble = yield from prepare(problem, entries)
         cache = GrowingBlock.within(problem)
         best: Fit | None = None
-        for start, tuning in attempts(problem, ensemble, range(self.n_attempts)):
+        settled: list[Trail] = []
+        for i, (start, tuning) in enumerate(attempts(problem, ensemble, range(self.n_attempts)), 1):
             trail = yield from run(problem, ensemble, start, tuning, cache, self.max_sweeps)
-            for found in (yield from candidates(problem, trail, cache)):
+            for found in (yield from candidates(problem, trail, settled, cache, more=i < self.n_attempts)):
                 outcome = yield from verdict(problem, entries, found, self.name)
                 if outcome is not None:
                     return outcome
@@ -347,10 +355,21 @@ class AMP(Solver):
         return Outcome(best.x, best.residual, free=best.support.size)
 
 
-def candidates(problem: Problem, trail: Trail, cache: GrowingBlock) -> Generator[Any, Any, list[Fit]]:
-    """The fits that come of a run: of its best hand-over, and of the support in noise where it settled."""
+def candidates(
+    problem: Problem, trail: Trail, settled: list[Trail], cache: GrowingBlock, more: bool
+) -> Generator[Any, Any, list[Fit]]:
+    """The fits that come of a run: of its best hand-over, and of the supports in noise where runs have settled.
+
+    `settled` keeps the runs that wait for that. Above m = n a first run that settles has more often missed x than met
+    noise, and looking for a support in noise takes longer than a second one: it waits where there are `more` to come.
+    """
     found = [] if trail.fit is None else [trail.fit]
-    exact = bool(found) and exact_enough(problem, found[0].residual)
-    if trail.settled and problem.noise != 0 and not exact:
-        found.append((yield from noisy_fit(problem, trail, cache)))
+    if problem.noise == 0 or (found and exact_enough(problem, found[0].residual)):
+        return found
+    if trail.settled:
+        settled.append(trail)
+    if more and len(settled) < 2 and problem.m > problem.n and problem.noise is None:
+        return found
+    while settled:
+        found.append((yield from noisy_fit(problem, settled.pop(0), cache)))
     return found

@@ -168,9 +168,11 @@ class _Desk:
         if not amp.affordable(self.problem):
             return None
         ensemble = yield from self._ensemble()
-        for start, tuning in amp.attempts(self.problem, ensemble, attempts):
+        settled: list[amp.Trail] = []
+        for i, (start, tuning) in enumerate(amp.attempts(self.problem, ensemble, attempts), 1):
             trail = yield from amp.run(self.problem, ensemble, start, tuning, self.cache)
-            for found in (yield from amp.candidates(self.problem, trail, self.cache)):
+            more = i < len(attempts)
+            for found in (yield from amp.candidates(self.problem, trail, settled, self.cache, more)):
                 outcome = yield from self.judge(found, "amp")
                 if outcome is not None:
                     return outcome

@@ -1,9 +1,9 @@
 """Gibbs sampling of a spike-and-slab posterior at cycling temperatures: the last resort for few measurements.
 
 Near the limit of what is possible, AMP settles in a wrong place for almost half of the instances of n = 100, while the
-posterior itself is still peaked at x. A sample of it turns to x by chance, sooner or later, if the temperature is right:
-too hot, and x is not held; too cold, and nothing moves. One sweep draws each z_j from its conditional (kernels/gibbs.h:
-an exact quartic, with a point mass at zero)
+posterior itself is still peaked at x. A sample of it turns to x by chance, sooner or later, if the
+temperature is right: too hot, and x is not held; too cold, and nothing moves. One sweep draws each z_j from its
+conditional (kernels/gibbs.h: an exact quartic, with a point mass at zero)
 
     p(z) ∝ exp(−‖A(zz^T) − y‖²/(2σ²)) Π_j [(1−ρ) δ_0 + ρ N(0, φ²/(nρ))](z_j),     ρ = share of nonzeros.
 
