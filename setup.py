@@ -14,7 +14,8 @@ FLAGS = [] if sys.platform == "win32" else ["-O3", "-fopenmp-simd", "-ffp-contra
 
 # Where every machine must get the same bits nothing may be fused; and compilers may compute both sides of a choice.
 SAME_BITS = [] if sys.platform == "win32" else ["-ffp-contract=off", "-fno-trapping-math"]
-SPECIAL = {"gaussian": SAME_BITS}
+# Both sides of the choices in activations are computed, which may not trap.
+SPECIAL = {"gaussian": SAME_BITS, "decoder": [] if sys.platform == "win32" else ["-fno-trapping-math"]}
 
 kernels = Path("kernels")
 

@@ -155,7 +155,7 @@ def solve(
         )  # fmt: skip
 
     signals = [i for i in range(b) if Y[i].any()]
-    decodes = "generative" in solver.priors  # then most of the work is in the decoder
+    decodes = solver.uses_blas(prior)
     if checkpoint is None or not signals:
         read = measurements.bytes_read
         found = drive(measurements, [start(i, None) for i in signals], n_threads, blas_threads=decodes)

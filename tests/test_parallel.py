@@ -157,11 +157,15 @@ def blas_threads():
 def test_a_decoder_has_the_threads_of_blas():
     A = np.random.default_rng(0).standard_normal((3, 784, 784), dtype=np.float32)
     prior = fq.Generative(fq.decoders.mnist())
-    fq.solve(A, np.ones(3), prior=prior, method="ppower", max_iter=1)
-    before, inside = blas_threads(), []
-    fq.solve(A, np.ones(3), prior=prior, method="ppower", max_iter=1, callback=lambda s: inside.append(blas_threads()))
-    assert inside
-    assert all(count == before for count in inside)
+    # Adam through a compiled network has threads of its own.
+    for method, own in (("latent", True), (fq.PPower(projection="lm"), True), ("ppower", parallel.cores() > 4)):
+        fq.solve(A, np.ones(3), prior=prior, method=method, max_iter=1)
+        before, inside = blas_threads(), []
+        fq.solve(
+            A, np.ones(3), prior=prior, method=method, max_iter=1, callback=lambda s, i=inside: i.append(blas_threads())
+        )
+        assert inside
+        assert all(count == (before if own else [1] * len(count)) for count in inside)
 
 
 def test_small_solves_keep_blas_on_one_thread_and_set_it_back():

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from fastquad.decoders.network import Network
 from fastquad.measurements.base import Float
 
 Pullback = Callable[[Float], Float]
+
+
+class Compiled(NamedTuple):
+    """A decoder as a compiled network, of whose output only the direction counts where `unit`."""
+
+    network: Network
+    unit: bool
 
 
 class BaseDecoder(ABC):
@@ -31,6 +40,10 @@ class BaseDecoder(ABC):
     @abstractmethod
     def jacobian(self, Z: Float) -> tuple[Float, Float]:
         """`G(z_s)`, (b, n), and `J(z_s)`, (b, n, n_latent)."""
+
+    def compiled(self) -> Compiled | None:
+        """The same map for the compiled kernels, where there is such a thing."""
+        return None
 
     def astype(self, dtype: DTypeLike) -> BaseDecoder:
         """This decoder computing in another precision; itself where it has but one."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fastquad.decoders import formats
-from fastquad.decoders.base import BaseDecoder, Pullback
+from fastquad.decoders.base import BaseDecoder, Compiled, Pullback
+from fastquad.decoders.network import Network
 from fastquad.measurements.base import Float
 
 # -- activations: (a) -> (f(a), f'(a)) --------------------------------------------------------------------------
@@ -118,6 +120,14 @@ class Decoder(BaseDecoder):
         if np.dtype(dtype) == self.dtype:
             return self
         return Decoder(self.weights, self.biases, self.activations, dtype=dtype)
+
+    def compiled(self) -> Compiled | None:
+        # The kernels are for searching, which single precision is for.
+        return Compiled(self._network, unit=False) if self.dtype == np.float32 else None
+
+    @cached_property
+    def _network(self) -> Network:
+        return Network(self.weights, self.biases, self.activations)
 
     def forward(self, Z: Float) -> Float:
         return self._layers(Z)[0]

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from fastquad.decoders.base import BaseDecoder, Pullback
+from fastquad.decoders.base import BaseDecoder, Compiled, Pullback
 from fastquad.measurements.base import Float
 from fastquad.priors import projection
 from fastquad.priors.base import Prior
@@ -47,6 +47,10 @@ class Normalized(BaseDecoder):
         T = J.transpose(0, 2, 1) / norms[:, :, None]
         T -= (T @ g[:, :, None]) * g[:, None, :]
         return g, T.transpose(0, 2, 1)
+
+    def compiled(self) -> Compiled | None:
+        inner = self.decoder.compiled()
+        return None if inner is None else inner._replace(unit=True)
 
     def astype(self, dtype: DTypeLike) -> Normalized:
         return Normalized(self.decoder.astype(dtype))

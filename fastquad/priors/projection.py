@@ -16,7 +16,9 @@ import math
 
 import numpy as np
 
+from fastquad import parallel
 from fastquad.decoders import BaseDecoder
+from fastquad.decoders.network import Plan
 from fastquad.measurements.base import Float
 from fastquad.priors.least_squares import Indices, Normal, minimize, normal
 
@@ -28,7 +30,15 @@ _RACE = ((0.2, 0.6), (0.4, 0.4), (0.6, 0.01))
 _LEAST_SHARE = 0.1
 
 
-def adam(g: BaseDecoder, V: Float, starts: Float, *, n_steps: int = 100, rate: float = 0.1, race: bool = True) -> Float:
+def adam(
+    g: BaseDecoder,
+    V: Float,
+    starts: Float,
+    *,
+    plan: Plan | None = None,
+    race: bool = True,
+    n_threads: int | None = None,
+) -> Float:
     """Codes of the signals nearest to the rows of V, by Adam.
 
     Parameters
@@ -37,9 +47,13 @@ def adam(g: BaseDecoder, V: Float, starts: Float, *, n_steps: int = 100, rate: f
     V : array of shape (b, n)
     starts : array of shape (b, r, k)
         r codes to start from, for each row.
+    plan : optional
+        Default 100 steps at rate 0.1.
     race : bool
         Whether the starts that are behind drop out: of five, three go on after a fifth of the steps, two after
         another and one after the third. That is half the work, and the signal is as near to within a percent.
+    n_threads : int, optional
+        Where the decoder is compiled.
 
     Returns
     -------
@@ -47,21 +61,45 @@ def adam(g: BaseDecoder, V: Float, starts: Float, *, n_steps: int = 100, rate: f
     """
     b, r, k = starts.shape
     targets = np.repeat(V.astype(g.dtype), r, axis=0)
-    Z = starts.reshape(b * r, k).astype(g.dtype)
-    mean, square = np.zeros_like(Z), np.zeros_like(Z)
+    state = np.zeros((b * r, 3, k), dtype=g.dtype)
+    state[:, 0] = starts.reshape(b * r, k)
+    plan = plan or make_plan()
+    n_steps = len(plan.schedule)
     # After how many steps how many starts go on.
-    laps = {round(lap * n_steps): math.ceil(share * r) for lap, share in _RACE}
-    for step in range(1, n_steps + 1):
+    laps = {round(lap * n_steps): math.ceil(share * r) for lap, share in _RACE} if race and r > 1 else {}
+    done = 0
+    for stop in sorted({*laps, n_steps}):
+        _descend(g, state, targets, Plan(plan.schedule[done:stop], plan.shares), n_threads)
+        going_on = _best(_distances(g, state[:, 0], targets), b, laps[stop] if stop in laps else len(state) // b)
+        state, targets, done = state[going_on], targets[going_on], stop
+    return state[:: len(state) // b, 0].astype(np.float64)
+
+
+def make_plan(n_steps: int = 100, rate: float = 0.1) -> Plan:
+    """The steps of Adam as it is defined: both averages start at zero, for which the lengths make up."""
+    step = np.arange(1, n_steps + 1)
+    schedule = np.stack([rate / (1 - _MEAN_DECAY**step), 1 / (1 - _SQUARE_DECAY**step)], axis=1)
+    return Plan(schedule, np.array([1 - _MEAN_DECAY, 1 - _SQUARE_DECAY, _EPSILON]))
+
+
+def _descend(g: BaseDecoder, state: Float, targets: Float, plan: Plan, n_threads: int | None) -> None:
+    """Adam in place: state[s] has the rows z, and the averages of the derivative and of its square."""
+    compiled = g.compiled()
+    if compiled is None:
+        return descend(g, state, targets, plan)
+    compiled.network.descend(state, targets, plan, unit=compiled.unit, n_threads=parallel.resolve(n_threads))
+
+
+def descend(g: BaseDecoder, state: Float, targets: Float, plan: Plan) -> None:
+    """The same for any decoder."""
+    Z, mean, square = state.transpose(1, 0, 2)
+    p, q, epsilon = plan.shares.tolist()
+    for length, correction in plan.schedule.tolist():
         values, pullback = g.vjp(Z)
         gradient = pullback(values - targets)
-        mean += (1 - _MEAN_DECAY) * (gradient - mean)
-        square += (1 - _SQUARE_DECAY) * (gradient * gradient - square)
-        length = rate / (1 - _MEAN_DECAY**step)
-        Z -= length * mean / (np.sqrt(square / (1 - _SQUARE_DECAY**step)) + _EPSILON)
-        if race and len(Z) > b and step in laps:
-            going_on = _best(_distances(g, Z, targets), b, laps[step])
-            Z, mean, square, targets = Z[going_on], mean[going_on], square[going_on], targets[going_on]
-    return Z[_best(_distances(g, Z, targets), b, 1)].astype(np.float64)
+        mean += p * (gradient - mean)
+        square += q * (gradient * gradient - square)
+        Z -= length * mean / (np.sqrt(correction * square) + epsilon)
 
 
 def levenberg_marquardt(

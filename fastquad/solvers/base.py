@@ -86,6 +86,10 @@ class Solver(ABC):
                 raise TypeError(f"{cls.__name__} has no option `{option}`{checks.nearest(option, known)}")
         return super().__new__(cls)
 
+    def uses_blas(self, prior: Any) -> bool:
+        """Whether most of the work is in matrices of its own, for which BLAS may have its threads: a decoder's."""
+        return "generative" in self.priors
+
     @abstractmethod
     def steps(self, problem: Problem) -> Steps:
         """The method as a generator: see `fastquad.solvers.driver`."""

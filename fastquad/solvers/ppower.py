@@ -53,6 +53,10 @@ class Projecting(Solver):
         if self.restarts is not None and self.restarts < 1:
             raise ValueError(f"`restarts` must be at least 1, got {self.restarts}.")
 
+    def uses_blas(self, prior: Any) -> bool:
+        # Adam through a compiled network has threads of its own, which those of BLAS would keep from their cores.
+        return self.projection != "adam" or prior.fast.compiled() is None
+
     def project(
         self, problem: Problem, v: Float, noise: float, *, warm: Float | None = None, direction: bool
     ) -> Generator[Any, Any, Float]:
@@ -65,25 +69,27 @@ class Projecting(Solver):
         else:
             nearest = prior.nearest_samples(v[None], (self.restarts or 2) - 1)[0]
             starts = np.concatenate([warm[None], nearest])
-        return (yield Together(self.project_all, Target(prior, v, starts, noise, direction)))
+        return (yield Together(self.project_all, Target(prior, v, starts, noise, direction), threaded=True))
 
-    def project_all(self, targets: list[Target]) -> list[Float]:
+    def project_all(self, targets: list[Target], n_threads: int) -> list[Float]:
         """The codes of all these targets, those of one kind in one batch."""
         kinds: dict[tuple[int, bool], list[int]] = {}
         for position, target in enumerate(targets):
             kinds.setdefault((len(target.starts), target.direction), []).append(position)
         codes: dict[int, Float] = {}
         for group in kinds.values():
-            codes |= dict(zip(group, self._project_batch([targets[position] for position in group]), strict=True))
+            found = self._project_batch([targets[position] for position in group], n_threads)
+            codes |= dict(zip(group, found, strict=True))
         return [codes[position] for position in range(len(targets))]
 
-    def _project_batch(self, targets: list[Target]) -> Float:
+    def _project_batch(self, targets: list[Target], n_threads: int) -> Float:
         prior, direction = targets[0].prior, targets[0].direction
         g = prior.directions if direction else prior.fast
         V = np.stack([target.v for target in targets])
         starts = np.stack([target.starts for target in targets])
         if self.projection == "adam":
-            return projection.adam(g, V, starts, n_steps=self.n_steps, rate=self.rate, race=self.race)
+            plan = projection.make_plan(self.n_steps, self.rate)
+            return projection.adam(g, V, starts, plan=plan, race=self.race, n_threads=n_threads)
         noise = np.array([target.noise for target in targets])
         return projection.levenberg_marquardt(g, V, starts, noise=noise, unit=direction)
 

@@ -169,17 +169,21 @@ class Together(NamedTuple):
     """Answered with this run's entry of `function([argument, ...])`, called once for all runs that wait with it.
 
     For work that does not read A and is cheaper for many signals at once: `function` takes the list of their arguments
-    and returns the list of their answers.
+    and returns the list of their answers. Where it is `threaded`, it takes the number of threads too.
     """
 
-    function: Callable[[list[Any]], list[Any]]
+    function: Callable[..., list[Any]]
     argument: Any
+    threaded: bool = False
 
     def cost(self, A: Measurements) -> float:
         return 0.0
 
     def answer(self, A: Measurements, n_threads: int) -> Any:
-        return self.function([self.argument])[0]
+        return self._call([self.argument], n_threads)[0]
+
+    def _call(self, arguments: list[Any], n_threads: int) -> list[Any]:
+        return self.function(arguments, n_threads) if self.threaded else self.function(arguments)
 
     @staticmethod
     def shared_cost(A: Measurements, requests: Sequence[Together]) -> float:
@@ -191,8 +195,9 @@ class Together(NamedTuple):
         for position, request in enumerate(requests):
             waiting.setdefault(request.function, []).append(position)
         answers: list[Any] = [None] * len(requests)
-        for function, positions in waiting.items():
-            for position, answer in zip(positions, function([requests[p].argument for p in positions]), strict=True):
+        for positions in waiting.values():
+            found = requests[positions[0]]._call([requests[p].argument for p in positions], n_threads)
+            for position, answer in zip(positions, found, strict=True):
                 answers[position] = answer
         return answers
 
