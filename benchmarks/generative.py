@@ -5,8 +5,8 @@
 Prints markdown tables; docs/benchmarks-generative.md holds them. One draw is a Gaussian A and ten test images of MNIST,
 x = image/‖image‖: from the whole test set where FASTQUAD_DATA names the folder of its files, else from the bundled
 ones. Cosine similarity is averaged over images and draws, ± the standard deviation of that mean. `--first-draw` takes
-other images and other A. The PyTorch part is left out where PyTorch is not installed. All of it takes some ten minutes,
-`--quick` one.
+other images and other A. The PyTorch part is left out where PyTorch is not installed. `--only lost` asks what decides
+PGD at m = 80, and needs PyTorch and the whole test set. All else takes some ten minutes, `--quick` one.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def arguments():
     parser.add_argument("--repeats", type=int, default=3, help="of each time, of which the median is taken")
     parser.add_argument("--threads", type=int, default=1, help="threads of fastquad, BLAS and PyTorch alike")
     parser.add_argument("--processor-time", action="store_true", help="for a busy machine, with one thread")
-    parser.add_argument("--only", choices=("speed", "range", "accuracy"), help="this part alone")
+    parser.add_argument("--only", choices=("speed", "range", "accuracy", "lost"), help="this part alone")
     options = parser.parse_args()
     if options.quick:
         options.draws = 1
@@ -136,6 +136,33 @@ def in_range(prior, m=60, n_signals=20):
     table(["A", "norm given", "worst distance", "exact", "passes"], rows)
 
 
+def lost(prior, m=80):
+    """PGD where it loses some images, beside PyTorch: the first ten of the test set, and ten others, for each A."""
+    images = fq.datasets.mnist().test_images
+    ends = {}
+    for seed in range(OPTIONS.first_draw, OPTIONS.first_draw + OPTIONS.draws):
+        rng = np.random.default_rng([78, seed])
+        A = rng.standard_normal((m, N, N), dtype=np.float32)
+        for chosen in (np.arange(N_IMAGES), rng.choice(len(images), N_IMAGES, replace=False)):
+            X = images[chosen].reshape(N_IMAGES, N).astype(np.float64)
+            X /= np.linalg.norm(X, axis=1, keepdims=True)
+            Y = fq.as_measurements(A).measure(np.ascontiguousarray(X.T)).T
+            found = {"best possible": prior.signal(prior.project(X))}
+            for name, method in {"PPower": fq.PPower(), **FAST}.items():
+                found[name] = fq.solve(A, Y, prior=prior, method=method, norm=1.0, rng=0).x
+            found["PGD in PyTorch"] = TorchPGD(prior.decoder, A, Y, OPTIONS.threads)()
+            for name, x in found.items():
+                ends.setdefault(name, []).append(cosines(x, X))
+    rows = []
+    for name, values in ends.items():
+        values = np.array(values)
+        sets = values.mean(axis=1)
+        few = f"{(values < 0.8).sum()} of {values.size}"
+        rows.append([name, mean(sets), f"{sets.min():.3f}, {sets.max():.3f}", few])
+    print(f"Sets of ten images, m = {m}\n")
+    table(["", "cosine", "least and greatest of a set", "images below 0.8"], rows)
+
+
 def speed(prior, draw, m=200):
     """Whole solves of ten images, against PyTorch: all in turn, so that what else the machine does falls on all."""
     A, Y = draw.data(m)
@@ -218,6 +245,8 @@ class TorchPGD:
 
 def main():
     prior = fq.Generative(fq.decoders.mnist())
+    if OPTIONS.only == "lost":
+        return lost(prior)
     largest = 200 if OPTIONS.quick or OPTIONS.only == "speed" else 400
     first = Draw(OPTIONS.first_draw, largest)
     print(f"A with m = {largest}, n = {N} in float32, drawn and packed in {first.seconds:.1f} s\n")
