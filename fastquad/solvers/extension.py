@@ -1,8 +1,12 @@
-"""From a promising support to the answer: backward pruning, and extension over all coordinates.
+"""From a promising support to the answer: extension over all coordinates.
 
-Extension needs the rows of the support: `W = Σ_t z_t Ã_t·` then holds the products at every coordinate, so the gain
-of each is known exactly. A coordinate is added while its statistic `gain (m−s)/(RSS−gain)` exceeds what the best of n
-useless ones would reach, about 2 ln n; one that is added by mistake costs nothing while |S| < m, it ends at zero.
+The rows of a support have the products `W = Σ_t z_t Ã_t·` at every coordinate, and so the gain of each. But rows are
+what costs: n pairs each. Those of the few largest members have most of W, which is enough to name a few coordinates
+that are likely; the pairs of these with the other members, a handful, then give their gains exactly. So rows are read
+in the order of |z_t|, until they have half of |z|²; and more only while none of the likely coordinates is good enough.
+
+A coordinate is added while its statistic `gain (m−s)/(RSS−gain)` exceeds what the best of n useless ones would reach,
+about 2 ln n; one that is added by mistake costs nothing while |S| < m, it ends at zero.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from fastquad.solvers.pairs import PairStore, Places, Single
 
 _STEP = Rule(max_steps=25)
 _POLISH = Rule(max_steps=50)
+# The share of |z|² that has its rows before coordinates are named, and before they are given up; how many are named.
+_SOME, _MOST, _NAMED = 0.5, 0.8, 8
 # From this relative residual on, the rounding of the stored pairs to single precision shows.
 _SINGLE = 1e-5
 
@@ -51,57 +57,81 @@ class Extension:
         # Laid out as the stored pairs, and at their scale.
         self.diagonals: Single = np.zeros((diagonals.shape[1], store.length), dtype=np.float32)
         self.diagonals[:, : store.m] = diagonals[:, store.order].T / store.scale
-        self.diagonal_squares = np.einsum("jl,jl->j", self.diagonals, self.diagonals)
 
     def __call__(self, support: Support, max_rows: int) -> Generator[Any, Any, Support]:
         """Add the coordinates that the residual asks for.
 
-        At most max_rows rows are read that were not read before, but for those of coordinates beyond doubt.
+        At most max_rows rows are read that were not read before, and one more for each coordinate beyond doubt.
         """
-        store, m, n = self.store, self.store.m, len(self.store.order)
+        m, n = self.store.m, len(self.store.order)
         # A support of more than m/2 would fit anything; and its rows must fit in memory.
-        limit = min(n, max(2, m // 2), store.max_rows)
+        limit = min(n, max(2, m // 2), self.store.max_rows)
         threshold = 1.1 * 2 * np.log(max(n, 2))
-        known = store.rows_read
-        misses = 0
-        if support.places.size > limit or len(store.missing(support.places)) > max_rows:
+        if support.places.size > limit:
             return support
-        yield from store.read_rows(support.places)
+        last = self.store.rows_read + max_rows
+        misses, share = 0, _SOME
         support = yield from self._refit(support.places, support.z)
         while support.places.size < limit and support.rss > EXACT_RESIDUAL**2 * self.square:
+            yield from self._read_strongest(support, share, last - self.store.rows_read)
             best, gain, value = yield from self._best(support)
             statistic, unit = gain * (m - support.places.size), max(support.rss - gain, 0.0)
             if statistic < threshold * unit:
+                if share < _MOST and self._unread(support, _MOST) and self.store.rows_read < last:
+                    share = _MOST
+                    continue
                 misses += 1
                 if misses > 1:
                     break
-            # Where there is no doubt, the row is worth reading.
-            if len(store.missing([best])) + store.rows_read - known > max_rows and statistic < 2 * threshold * unit:
-                break
-            yield from store.read_rows([best])
+            last += statistic > 2 * threshold * unit
             support = yield from self._refit(np.append(support.places, best), np.append(support.z, value))
         return support
 
+    def affordable(self, support: Support, max_rows: int) -> bool:
+        """Whether so many rows are enough to extend a support."""
+        return len(self._unread(support, _SOME)) <= max_rows
+
+    def _unread(self, support: Support, share: float) -> list[int]:
+        """The largest members, up to this share of |z|², whose rows have not been read."""
+        descending = np.argsort(-np.abs(support.z), kind="stable")
+        before = np.cumsum(support.z[descending] ** 2) - support.z[descending] ** 2
+        return self.store.missing(support.places[descending[before < share * float(support.z @ support.z)]])
+
+    def _read_strongest(self, support: Support, share: float, max_rows: int) -> Generator[Any, Any, None]:
+        """Read rows of the largest members."""
+        yield from self.store.read_rows(self._unread(support, share)[: max(0, max_rows)], keep=support.places)
+
     def _best(self, support: Support) -> Generator[Any, Any, tuple[int, float, float]]:
         """The coordinate with the largest gain, its gain, and its value."""
-        store, scale = self.store, self.store.scale
+        store, z = self.store, support.z
         precise = support.rss < _SINGLE**2 * self.square
         block = (yield Block(store.order[support.places])) if precise else store.block(support.places)
-        r = (self.y if precise else self.target) - (block @ support.z) @ support.z
+        r = (self.y if precise else self.target) - (block @ z) @ z
         if store.centre:
             r = r - r.mean()
-        size = float(np.linalg.norm(r)) or 1.0
-        W, unit = store.products(support.places, support.z), store.padded(r / size)
-        rW, ra = scale * size * (W @ unit), scale * size * (self.diagonals @ unit)
-        WW = scale**2 * np.einsum("jl,jl->j", W, W)
-        Wa = scale**2 * np.einsum("jl,jl->j", W, self.diagonals)
-        u, change = quartic.minimise(-4 * rW, 4 * WW - 2 * ra, 4 * Wa, scale**2 * self.diagonal_squares)
+        u, change = self._changes(r, store.products(support.places, z), self.diagonals)
         change[support.places] = 0.0
+        named = np.argsort(change, kind="stable")[:_NAMED]
+        if store.missing(support.places):
+            yield from store.read_pairs(support.places, named)
+            W = np.einsum("t,tjl->jl", z, store.between(support.places, named))
+            u, change = self._changes(r, W.astype(np.float32), self.diagonals[named])
+        else:
+            u, change = u[named], change[named]
         best = int(np.argmin(change))
-        return best, -float(change[best]), float(u[best])
+        return int(named[best]), -float(change[best]), float(u[best])
+
+    def _changes(self, r: Float, W: Single, diagonals: Single) -> tuple[Float, Float]:
+        """The best value at each of some places, with products W there, and how it changes the RSS."""
+        scale, size = self.store.scale, float(np.linalg.norm(r)) or 1.0
+        unit = self.store.padded(r / size)
+        rW, ra = scale * size * (W @ unit), scale * size * (diagonals @ unit)
+        WW, Wa, aa = (scale**2 * np.einsum("jl,jl->j", *pair) for pair in ((W, W), (W, diagonals), (diagonals,) * 2))
+        return quartic.minimise(-4 * rW, 4 * WW - 2 * ra, 4 * Wa, aa)
 
     def _refit(self, places: Places, z: Float) -> Generator[Any, Any, Support]:
         """Fit in the precision of the stored pairs, and in double precision where that is reached."""
+        yield from self.store.read_pairs(places, places)
         support = refit(self.target, self.store.block(places), places, z)
         if support.rss < _SINGLE**2 * self.square:
             support = yield from self.polish(support)

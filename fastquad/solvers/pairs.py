@@ -2,9 +2,9 @@
 
 Coordinates are numbered by their place in the order of screening. For a pair of places the entries `Ã_i[a, b]` of all
 measurements lie side by side, in single precision: that is enough to choose a support, and half the memory. The
-pairs of the first p places are packed, a >= b, so that the block grows by appending; a place whose gain over all
-coordinates is wanted has its whole row. No pair is read twice, but for the final fit in double precision, and for rows
-that had to make room for others.
+pairs of the first p places are packed, a >= b, so that the block grows by appending; a place whose products with all
+coordinates are wanted has its whole row; and some pairs are read one by one. No pair of the block or of a row is read
+twice, but for the final fit in double precision, and for rows that had to make room for others.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class PairStore:
     p: int = 0
     rows: dict[int, Single] = field(default_factory=dict)
     rows_read: int = 0
+    single: dict[tuple[int, int], Single] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.length = -(-self.m // kernel.LANES) * kernel.LANES
@@ -88,11 +89,11 @@ class PairStore:
         """Those places whose rows have not been read."""
         return [int(a) for a in places if int(a) not in self.rows]
 
-    def read_rows(self, places: Collection[int]) -> Generator[Any, Any, None]:
-        """Take the whole rows of these places, at most `max_rows`."""
+    def read_rows(self, places: Collection[int], keep: Iterable[int] = ()) -> Generator[Any, Any, None]:
+        """Take the whole rows of these places, at most `max_rows`; those to keep are not forgotten for them."""
         n = len(self.order)
         new = np.array(sorted(self.missing(places)), dtype=np.intp)
-        self._make_room(set(map(int, places)), new.size)
+        self._make_room({*map(int, places), *map(int, keep)}, new.size)
         self.rows_read += new.size
         if new.size > 1:
             yield Expect(self.order[new])
@@ -124,23 +125,50 @@ class PairStore:
         np.divide(answer.transpose(1, 2, 0), self.scale, out=out[:, :, : self.m], casting="same_kind")
         return out
 
+    def read_pairs(self, places: Places, others: Places) -> Generator[Any, Any, None]:
+        """Take the pairs of places × others that are in no row and not in the block."""
+        lacking = [(int(a), int(b)) for a in places for b in others if self._pair(int(a), int(b)) is None]
+        if not lacking:
+            return
+        rows, columns = (np.array(sorted(set(side)), dtype=np.intp) for side in zip(*lacking, strict=True))
+        fresh = yield from self._read(rows, columns)
+        for a, b in lacking:
+            pair = fresh[np.searchsorted(rows, a), np.searchsorted(columns, b)]
+            self.single[max(a, b), min(a, b)] = pair.copy()
+
+    def _pair(self, a: int, b: int) -> Single | None:
+        """The entries of a pair, where they have been read."""
+        if max(a, b) < self.p:
+            return self.pairs[_packed(max(a, b), min(a, b))]
+        row = self.rows.get(a)
+        if row is not None:
+            return row[b]
+        row = self.rows.get(b)
+        return self.single.get((max(a, b), min(a, b))) if row is None else row[a]
+
+    def between(self, places: Places, others: Places) -> Single:
+        """`Ã_i[a, b]/scale` of pairs that have been read, (places, others, length)."""
+        if max(places.max(), others.max()) < self.p:
+            return self.pairs[_packed(np.maximum.outer(places, others), np.minimum.outer(places, others))]
+        return np.array([[self._pair(int(a), int(b)) for b in others] for a in places])
+
+    def diagonals(self) -> Single:
+        """`Ã_i[a, a]/scale` of the block, (p, length)."""
+        place = np.arange(self.p)
+        return self.pairs[_packed(place, place)]
+
     def block(self, places: Places) -> Float:
         """`Ã_i[S, S]`, (m, s, s), of places whose pairs have been read."""
-        s = len(places)
-        if places.max() < self.p:
-            chosen = self.pairs[_packed(np.maximum.outer(places, places), np.minimum.outer(places, places))]
-        else:
-            chosen = np.empty((s, s, self.length), dtype=np.float32)
-            for i, a in enumerate(places):
-                chosen[i] = self.rows[int(a)][places]
+        chosen = self.between(places, places)
         return np.ascontiguousarray(chosen[:, :, : self.m].transpose(2, 0, 1), dtype=np.float64) * self.scale
 
     def products(self, places: Places, z: Float) -> Single:
-        """The products of the signal with values z at these places, at every place: (n, length), of `Ã/scale`."""
+        """The products of the signal with values z at those places that have rows, at every place: (n, length)."""
         W = np.zeros((len(self.order), self.length), dtype=np.float32)
         flat = W.reshape(-1)
         for a, value in zip(places, z, strict=True):
-            kernel.add_scaled(np.float32(value), self.rows[int(a)].reshape(-1), flat)
+            if int(a) in self.rows:
+                kernel.add_scaled(np.float32(value), self.rows[int(a)].reshape(-1), flat)
         return W
 
 

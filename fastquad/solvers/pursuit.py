@@ -8,7 +8,7 @@ further coordinate is easier, and a wrong one costs nothing while |S| < m. So
         grow a support from each of them, and again with the first or second choice passed over (limited-discrepancy
         search: a wrong first choice is the usual failure);
         rank the runs by how far their RSS falls below the median curve, prune, and extend the best over all n
-            coordinates, which reads the rows of their support;
+            coordinates, which reads rows of their largest members;
         p ← 1.6 p + 1
 
 until the residual vanishes. What is read: the diagonals, p²/2 pairs, and a few rows; typically 0.003 to 0.2 of A.
@@ -43,8 +43,9 @@ _BLOCK_SHARE, _BYTES_OF_ENTRY = 1 / 8, 2.8
 _ROWS_SHARE = 1 / 4
 _MAX_CANDIDATES = 25
 _MAX_SEEDS = 400
-# So many rows can always be read; from so many coordinates on, they are less than a hundredth of a pass.
-_FEW_ROWS, _MANY = 8, 2000
+# So many rows can always be read, or rows with half as many pairs as the block: if a candidate is right, then mostly
+# the first. From so many coordinates on, the few rows are less than a hundredth of a pass.
+_FEW_ROWS, _ROWS_OF_BLOCK, _MANY = 4, 0.25, 2000
 _POLISH = Rule(max_steps=50)
 # A support with a score below this, for each measurement, may be signal in noise: worth a closer look.
 _PROMISING = 0.1
@@ -153,21 +154,36 @@ class Search:
                     yield from self._try(run, _FEW_ROWS)
                     if self.exact:
                         return
-        budget = int(max(_FEW_ROWS, 0.75 * p**2 / self.problem.n)) + self.store.rows_read
-        tried = len(self.tried)
+        last = int(max(_FEW_ROWS, _ROWS_OF_BLOCK * p**2 / self.problem.n)) + self.store.rows_read
+        seen: set[frozenset[int]] = set()
         for run in ranked(runs):
-            yield from self._try(run, budget - self.store.rows_read)
-            if self.exact or len(self.tried) - tried >= _MAX_CANDIDATES:
+            support, key = self._pruned(run)
+            if key in self.tried or key in seen:
+                continue
+            seen.add(key)
+            yield from self._extend(support, last - self.store.rows_read)
+            if self.exact or len(seen) >= _MAX_CANDIDATES:
                 return
 
     def _try(self, run: Run, max_rows: int) -> Generator[Any, Any, None]:
-        """Prune a grown support, and extend it over all coordinates."""
+        """Prune a grown support, and extend it over all coordinates, if it is a new one."""
+        support, key = self._pruned(run)
+        if key not in self.tried:
+            yield from self._extend(support, max_rows)
+
+    def _pruned(self, run: Run) -> tuple[Support, frozenset[int]]:
+        """What is left of a grown support without the members that it does not need, and its places as a set."""
         run = self.growth.prune(run)
-        support = Support(run.places, run.z, float(run.curve[-1]))
-        key = frozenset(map(int, support.places))
-        if key in self.tried:
+        return Support(run.places, run.z, float(run.curve[-1])), frozenset(map(int, run.places))
+
+    def _extend(self, support: Support, max_rows: int) -> Generator[Any, Any, None]:
+        """Extend a support over all coordinates, and remember it if it is the best.
+
+        One whose rows are too many now may be tried again at the next level.
+        """
+        if not self.extension.affordable(support, max_rows):
             return
-        self.tried.add(key)
+        self.tried.add(frozenset(map(int, support.places)))
         support = yield from self.extension(support, max_rows)
         if self.store.centre:
             support = yield from self.extension.polish(support)
