@@ -13,6 +13,7 @@
 
 #define FQ_LANES 16
 #define FQ_MAX_SUPPORT 64
+#define FQ_MAX_SKIPS 7
 #define FQ_FIT_STEPS 12
 #define FQ_EXACT_GAINS 3
 
@@ -265,28 +266,78 @@ static void fq_fit(const fq_block *block, fq_support *T, double goal)
     }
 }
 
-/* What adding coordinate j would save: exactly, min_u |r + 2u W_j + u² a_j|², while T is so small that the new value is
-   as large as the others; then to first order, <r, W_j>²/|W_j|². Wj is for the products of j. */
+/* V = an orthonormal basis of the span of W's rows: Gram–Schmidt, twice to be orthogonal in single precision. A row that
+   is next to nothing, that of a member which went to zero with all others, is rounding, and has no direction. */
+static void fq_span(const fq_block *block, fq_support *T)
+{
+    const ptrdiff_t length = block->length;
+    float dots[2];
+    fq_two_dots(block->y, block->y, dots, length);
+    const float least = 1e-6f * dots[1];
+    memcpy(T->V, T->W, T->size * length * sizeof(float));
+    for (int a = 0; a < T->size; a++) {
+        float *v = T->V + a * length;
+        for (int b = 0; b < 2 * a; b++) {
+            const float *other = T->V + (b % a) * length;
+            fq_two_dots(other, v, dots, length);
+            fq_axpy(-dots[0], other, v, length);
+        }
+        fq_two_dots(v, v, dots, length);
+        const float inverse = dots[1] > least ? 1 / sqrtf(dots[1]) : 0;
+        for (ptrdiff_t i = 0; i < length; i++)
+            v[i] *= inverse;
+    }
+}
+
+/* projections = (<V_a, w>)_a */
+CLONES
+static void fq_project(const float *V, const float *w, int s, float *projections, ptrdiff_t length)
+{
+    for (int a = 0; a < s; a++) {
+        const float *v = V + a * length;
+        float dot = 0;
+#pragma omp simd reduction(+ : dot)
+        for (ptrdiff_t i = 0; i < length; i++)
+            dot += v[i] * w[i];
+        projections[a] = dot;
+    }
+}
+
+/* What adding coordinate j would save, when the members' values follow to first order: min_u |P (r + 2u W_j + u² a_j)|²
+   with P the projection off the span of W, off which r is already. While T is so small that the new value is as large
+   as the others; then without u². V is that span's basis, Wj is for the products of j. */
 static float fq_gain(const fq_block *block, const fq_support *T, ptrdiff_t j, float *Wj)
 {
+    float Vw[FQ_MAX_SUPPORT], Va[FQ_MAX_SUPPORT];
+    const ptrdiff_t length = block->length;
     fq_product(block, T, T->z, j, Wj);
+    fq_project(T->V, Wj, T->size, Vw, length);
     if (T->size <= FQ_EXACT_GAINS) {
         double dots[5];
-        fq_line_dots(T->r, Wj, fq_pair(block, j, j), dots, block->length);
+        const float *a = fq_pair(block, j, j);
+        fq_line_dots(T->r, Wj, a, dots, length);
+        fq_project(T->V, a, T->size, Va, length);
+        for (int b = 0; b < T->size; b++) {
+            dots[2] -= Vw[b] * Vw[b];
+            dots[3] -= Vw[b] * Va[b];
+            dots[4] -= Va[b] * Va[b];
+        }
         const double c1 = 4 * dots[0], c2 = 4 * dots[2] + 2 * dots[1], c3 = 4 * dots[3], c4 = dots[4];
         return (float)-fq_quartic(c1, c2, c3, c4, fq_minimise(c1, c2, c3, c4));
     }
     float dots[2];
-    fq_two_dots(T->r, Wj, dots, block->length);
-    return dots[1] > 0 ? dots[0] * dots[0] / dots[1] : 0;
+    fq_two_dots(T->r, Wj, dots, length);
+    float square = dots[1];
+    for (int b = 0; b < T->size; b++)
+        square -= Vw[b] * Vw[b];
+    return square > 1e-6f * dots[1] ? dots[0] * dots[0] / square : 0;
 }
 
-/* The coordinate outside T with the (skip+1)-th largest gain, −1 where none is left. */
-static ptrdiff_t fq_best_gain(const fq_block *block, const fq_support *T, int skip)
+/* The coordinates outside T with the `count` largest gains, the largest first; how many there are. */
+static int fq_best_gains(const fq_block *block, fq_support *T, int count, float *best, ptrdiff_t *where)
 {
-    float best[8];
-    ptrdiff_t where[8];
-    int count = 0;
+    int found = 0;
+    fq_span(block, T);
     for (ptrdiff_t j = 0; j < block->p; j++) {
         int inside = 0;
         for (int a = 0; a < T->size; a++)
@@ -294,11 +345,9 @@ static ptrdiff_t fq_best_gain(const fq_block *block, const fq_support *T, int sk
         if (inside)
             continue;
         const float gain = fq_gain(block, T, j, T->scratch);
-        int place = count < skip + 1 ? count++ : skip + 1;
-        if (place == skip + 1 && !(gain > best[skip]))
+        if (found == count && !(gain > best[count - 1]))
             continue;
-        if (place == skip + 1)
-            place = skip;
+        int place = found < count ? found++ : count - 1;
         for (; place > 0 && gain > best[place - 1]; place--) {
             best[place] = best[place - 1];
             where[place] = where[place - 1];
@@ -306,7 +355,15 @@ static ptrdiff_t fq_best_gain(const fq_block *block, const fq_support *T, int sk
         best[place] = gain;
         where[place] = j;
     }
-    return count > skip ? where[skip] : -1;
+    return found;
+}
+
+/* The coordinate outside T with the (skip+1)-th largest gain, −1 where none is left. */
+static ptrdiff_t fq_best_gain(const fq_block *block, fq_support *T, int skip)
+{
+    float best[FQ_MAX_SKIPS + 1];
+    ptrdiff_t where[FQ_MAX_SKIPS + 1];
+    return fq_best_gains(block, T, skip + 1, best, where) > skip ? where[skip] : -1;
 }
 
 /* Add coordinate j at the value that fits best, and update W and r. */

@@ -27,6 +27,9 @@ cdef extern from "growth.h" nogil:
     void fq_grow(const fq_block *block, fq_support *T, ptrdiff_t seed, int skip1, int skip2, int limit,
                  int checkpoint, double cut, double *curve)
     void fq_load(const fq_block *block, fq_support *T)
+    void fq_add(const fq_block *block, fq_support *T, ptrdiff_t j)
+    void fq_fit(const fq_block *block, fq_support *T, double goal)
+    int fq_best_gains(const fq_block *block, fq_support *T, int count, float *best, ptrdiff_t *where)
     void fq_prune(const fq_block *block, fq_support *T, double allowance, ptrdiff_t m)
     void fq_axpy(float c, const float *v, float *out, ptrdiff_t length)
 
@@ -96,6 +99,51 @@ def prune(const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, Py_ssize_
             members[a] = T.member[a]
             values[a] = T.z[a]
     return T.size, T.rss
+
+
+def extend(const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, double goal, float[::1] work,
+           const Py_ssize_t[:, ::1] members, double[:, ::1] values, double[::1] rss):
+    """Add the last member of each support to the others, at its best value, and fit all: values and RSS.
+
+    members and values (supports, s); the last of each row of values is not looked at. A fit ends at an RSS of `goal`.
+    """
+    cdef fq_block block
+    cdef fq_support T
+    cdef Py_ssize_t i, a, last = members.shape[1] - 1
+    _bind(&block, &T, pairs, y, p, work)
+    with nogil:
+        for i in range(members.shape[0]):
+            T.size = <int>last
+            for a in range(last):
+                T.member[a] = members[i, a]
+                T.z[a] = values[i, a]
+            fq_load(&block, &T)
+            fq_add(&block, &T, members[i, last])
+            fq_fit(&block, &T, goal)
+            for a in range(T.size):
+                values[i, a] = T.z[a]
+            rss[i] = T.rss
+
+
+def best_gains(const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, float[::1] work,
+               const Py_ssize_t[:, ::1] members, const double[:, ::1] values, Py_ssize_t[:, ::1] best,
+               float[:, ::1] gains):
+    """The coordinates with the largest gains for each support, the largest first, and their gains.
+
+    members and values (supports, s), best and gains (supports, at most p − s).
+    """
+    cdef fq_block block
+    cdef fq_support T
+    cdef Py_ssize_t i, a
+    _bind(&block, &T, pairs, y, p, work)
+    with nogil:
+        for i in range(members.shape[0]):
+            T.size = <int>members.shape[1]
+            for a in range(T.size):
+                T.member[a] = members[i, a]
+                T.z[a] = values[i, a]
+            fq_load(&block, &T)
+            fq_best_gains(&block, &T, <int>best.shape[1], &gains[i, 0], <ptrdiff_t *>&best[i, 0])
 
 
 def add_scaled(float c, const float[::1] v, float[::1] out):

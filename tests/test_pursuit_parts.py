@@ -1,10 +1,12 @@
-"""The parts of pursuit: what it keeps of A and extension over all coordinates."""
+"""The parts of pursuit: what it keeps of A, extension over all coordinates, and the broad search."""
 
 import numpy as np
 import pytest
 
 import fastquad as fq
+from fastquad.solvers.beam import _distinct, beam
 from fastquad.solvers.extension import Extension, Support
+from fastquad.solvers.growth import Growth
 from fastquad.solvers.pairs import PairStore
 
 
@@ -69,3 +71,31 @@ def test_extension_keeps_to_its_rows_where_nothing_is_found(case):
     found, _ = driven(Extension(store, np.random.default_rng(0).permutation(y), A.diagonals())(support, max_rows=2), A)
     assert store.rows_read <= 2
     assert found.places.size <= 6
+
+
+def test_a_support_that_comes_from_several_is_taken_once_and_at_its_best():
+    places = np.array([[0, 1], [1, 2], [0, 3]])
+    added = np.array([[2, 5], [0, 6], [4, 1]])
+    left = np.array([[3.0, 9.0], [2.0, 5.0], [4.0, 8.0]])
+    parents, last = _distinct(places, added, left, 4)
+    assert [(*places[i], j) for i, j in zip(parents, last, strict=True)] == [(1, 2, 0), (0, 3, 4), (1, 2, 6), (0, 3, 1)]
+    assert len(_distinct(places, added, left, 2)[0]) == 2
+
+
+def test_the_broad_search_finds_what_no_seed_leads_to():
+    """Five of eighty coordinates that are equally large, from eighteen measurements."""
+    found = {"beam": 0, "seeds": 0}
+    for seed in range(4):
+        A = fq.GaussianTensor(18, 80, seed=seed)
+        x = np.zeros(80)
+        x[np.random.default_rng(seed).choice(80, 5, replace=False)] = 1.0
+        y = fq.measure(A, x)
+        store = PairStore(18, np.arange(80), 1.0, max_rows=80)
+        driven(store.read_block(80), A)
+        runs, passes = driven(beam(Growth(store, y), 6), A)
+        assert passes == 0
+        assert all(run.curve[-1] < 1e-6 * (y @ y) for run in runs)
+        found["beam"] += any(set(run.places) >= set(np.flatnonzero(x)) for run in runs)
+        found["seeds"] += fq.solve(A, y, method=fq.Pursuit(max_skips=0)).success
+    assert found["beam"] >= 3
+    assert found["beam"] > found["seeds"]

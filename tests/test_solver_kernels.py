@@ -76,6 +76,19 @@ def grown(pairs, y, p, seed, skips, limit, cut=np.inf):
     return members[0, :size], values[0, :size], curve[0, :size]
 
 
+def gains_twin(A, y, members, values):
+    """`kernels/growth.h: fq_gain` of every coordinate: what adding it saves, when the members follow to first order."""
+    W, a = A[:, :, members] @ values, np.einsum("ijj->ij", A)
+    r = W[:, members] @ values - y
+    directions = W[:, members]
+    span, _ = np.linalg.qr(directions[:, np.sum(directions**2, axis=0) > 1e-6 * (y @ y)])
+    PW, Pa = W - span @ (span.T @ W), a - span @ (span.T @ a)
+    WW, Wa, aa = (np.einsum("ij,ij->j", *pair) for pair in ((PW, PW), (PW, Pa), (Pa, Pa)))
+    if len(members) > 3:  # a further one is small: its square does not matter
+        return (r @ W) ** 2 / WW
+    return -quartic.minimise(4 * (r @ W), 4 * WW + 2 * (r @ a), 4 * Wa, aa)[1]
+
+
 @pytest.mark.parametrize(("m", "p"), [(17, 5), (40, 12), (64, 30)])
 @pytest.mark.parametrize("skips", [(0, 0), (1, 0), (0, 2)])
 def test_growth_reports_true_residuals_and_adds_the_largest_gain(m, p, skips):
@@ -97,14 +110,36 @@ def test_growth_reports_true_residuals_and_adds_the_largest_gain(m, p, skips):
     for size in range(1, members.size):
         before, value, _ = grown(pairs, padded(y, length), p, 0, skips, size)
         np.testing.assert_array_equal(before, members[:size])
-        W = A[:, :, before] @ value
-        r = W[:, before] @ value - y
-        # The first gains are exact, those of later additions of first order.
-        exact = quartic.gains(-r, W, np.einsum("ijj->ij", A))[0]
-        gains = exact if size <= 3 else (r @ W) ** 2 / np.einsum("ij,ij->j", W, W)
+        gains = gains_twin(A, y, before, value)
         gains[before] = -1
         rank = int(np.argsort(-gains).tolist().index(members[size]))
         assert rank == (skips[size - 1] if size <= 2 else 0)
+
+
+@pytest.mark.parametrize(("m", "p", "size"), [(17, 6, 1), (20, 12, 3), (64, 30, 5)])
+def test_the_best_gains_and_the_fit_with_one_more(m, p, size):
+    rng = np.random.default_rng(m)
+    A, pairs, length = packed_block(m, p, rng)
+    x = np.zeros(p)
+    x[: size + 1] = rng.uniform(0.5, 1, size + 1)
+    y = np.einsum("ijk,j,k->i", A, x, x)
+    work = np.empty(growth.work_size(length), dtype=np.float32)
+    # Fitted to the first members, as the gains suppose.
+    members = np.tile(np.arange(size), (2, 1))
+    values = x[members] + 1e-3
+    growth.extend(pairs, padded(y, length), p, 0.0, work, members, values, np.empty(2))
+    best, gains = np.zeros((2, 4), dtype=np.intp), np.zeros((2, 4), dtype=np.float32)
+    growth.best_gains(pairs, padded(y, length), p, work, members, values, best, gains)
+    expected = gains_twin(A, y, members[1], values[1])
+    expected[: members.shape[1]] = -1
+    np.testing.assert_array_equal(best[1], np.argsort(-expected)[:4])
+    np.testing.assert_allclose(gains[1], np.sort(expected)[::-1][:4], rtol=1e-3)
+    # With the member that was missing, the values are those of x, wherever they were.
+    longer, rss = np.append(members, [[size], [size]], axis=1), np.empty(2)
+    values = np.append(values, [[np.nan], [np.nan]], axis=1)
+    growth.extend(pairs, padded(y, length), p, 0.0, work, longer, values, rss)
+    np.testing.assert_allclose(np.abs(values[1]), x[: size + 1], rtol=1e-3)
+    assert (rss < 1e-6 * (y @ y)).all()
 
 
 def test_growth_is_given_up_at_the_checkpoint():

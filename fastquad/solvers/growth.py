@@ -21,6 +21,8 @@ from fastquad.solvers.requests import Work
 
 # Seeds of one call to the kernel, and of one round: between rounds the budget is looked at.
 _CHUNK, _ROUND = 8, 64
+# Nothing is left to fit at this share of |y|².
+_VANISHED = 1e-8
 #: The size at which a run must be among the best to go on.
 CHECKPOINT = 12
 
@@ -79,6 +81,36 @@ class Growth:
         runs = [Run(places[i, :s], z[i, :s], curves[i, :s]) for i, s in enumerate(sizes)]
         before += [run.curve[CHECKPOINT - 1] for run in runs if run.curve.size >= CHECKPOINT]
         return runs
+
+    def best_gains(self, places: Places, z: Float, count: int) -> tuple[Places, Float]:
+        """For each support (supports, s), the `count` coordinates with the largest gains, and these, all in x/unit."""
+        best, gains = np.zeros((len(places), count), dtype=np.intp), np.zeros((len(places), count), dtype=np.float32)
+
+        def work(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            kernel.best_gains(
+                self.store.pairs, self.y, self.store.p, self._scratch(), places[part], z[part], best[part], gains[part]
+            )
+
+        parallel.run(work, parallel.chunks(len(places), _CHUNK), parallel.resolve(None))
+        return best, gains.astype(np.float64)
+
+    def extend(self, places: Places, z: Float) -> tuple[Float, Float]:
+        """Add the last of its places to the others of each support, and fit: values and RSS, all in x/unit."""
+        z, rss, goal = z.copy(), np.zeros(len(places)), _VANISHED * float(self.y @ self.y)
+
+        def work(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            kernel.extend(
+                self.store.pairs, self.y, self.store.p, goal, self._scratch(), places[part], z[part], rss[part]
+            )
+
+        parallel.run(work, parallel.chunks(len(places), _CHUNK), parallel.resolve(None))
+        return z, rss
+
+    def run(self, places: Places, z: Float, rss: float) -> Run:
+        """A support in x/unit as a run that has ended."""
+        return Run(places, z * self.unit, np.array([rss * self.y_scale**2]))
 
     def prune(self, run: Run) -> Run:
         """Drop the member that costs least while the RSS grows by less than 1 + 2 ln(p)/(m−s) times."""

@@ -9,6 +9,7 @@ further coordinate is easier, and a wrong one costs nothing while |S| < m. So
         search: a wrong first choice is the usual failure);
         rank the runs by how far their RSS falls below the median curve, prune, and extend the best over all n
             coordinates, which reads rows of their largest members;
+        search the block broadly for a support that explains all of y (see `fastquad.solvers.beam`);
         p ← 1.6 p + 1
 
 until the residual vanishes. What is read: the diagonals, p²/2 pairs, and a few rows; typically 0.003 to 0.2 of A.
@@ -27,6 +28,7 @@ import numpy as np
 
 from fastquad.measurements.base import Float
 from fastquad.solvers.base import Problem, Solver
+from fastquad.solvers.beam import beam
 from fastquad.solvers.driver import EXACT_RESIDUAL, Diagonals, Outcome, Step, Steps
 from fastquad.solvers.ensemble import Entries, sample_entries
 from fastquad.solvers.extension import Extension, Support
@@ -46,6 +48,9 @@ _MAX_SEEDS = 400
 # So many rows can always be read, or rows with half as many pairs as the block: if a candidate is right, then mostly
 # the first. From so many coordinates on, the few rows are less than a hundredth of a pass.
 _FEW_ROWS, _ROWS_OF_BLOCK, _MANY = 4, 0.25, 2000
+# Blocks of fewer coordinates are not searched broadly, nor those of nearly as many as the last: that takes longer than to
+# go on.
+_BROAD, _SOON = 100, 2 / 3
 _POLISH = Rule(max_steps=50)
 # A support with a score below this, for each measurement, may be signal in noise: worth a closer look.
 _PROMISING = 0.1
@@ -54,10 +59,11 @@ _UNCHANGED_LEVELS = 1
 
 
 class Phase(NamedTuple):
-    """Growth from every seed, with each of these skips, up to `limit` members."""
+    """Growth from every seed, with each of these skips, up to `limit` members; or a broad search up to as many."""
 
     skips: list[tuple[int, int]]
     limit: int
+    beam: bool = False
 
 
 class Level(NamedTuple):
@@ -76,6 +82,8 @@ def levels(problem: Problem, max_skips: int = 4) -> Iterator[Level]:
         short = int(np.clip(max(12, m / 6), 4, max(4, min(25, p - 1, m / 2))))
         long = int(min(0.6 * m, 60, p - 1))
         phases = [Phase(_skips(0, min(1, max_skips)), short)]
+        if max_skips and (p == cap or min(n, _BROAD) <= p < _SOON * cap):
+            phases.append(Phase([], min(short, m // 3), beam=True))
         if p == cap:
             phases += [Phase([(0, 0)], long)] + [Phase(_skips(d, d), short) for d in range(2, max_skips + 1)]
         yield Level(p, phases)
@@ -128,7 +136,17 @@ class Search:
         """Grow, rank and extend on the block of this level."""
         yield from self.store.read_block(level.p)
         for phase in level.phases:
-            yield from self._phase(level.p, phase)
+            if phase.beam:
+                yield from self._beam(phase.limit)
+            else:
+                yield from self._phase(level.p, phase)
+            if self.exact:
+                return
+
+    def _beam(self, limit: int) -> Generator[Any, Any, None]:
+        """Search broadly, and try what explains y."""
+        for run in (yield from beam(self.growth, limit)):
+            yield from self._try(run, self.problem.n)
             if self.exact:
                 return
 
