@@ -3,11 +3,11 @@
    With r = A(zz^T) − y and W_j the products of z, moving coordinate j by d changes the energy |r|² by the quartic
    4d<r,W_j> + d²(4|W_j|² + 2<r,a_j>) + 4d³<W_j,a_j> + d⁴|a_j|², a_j the diagonal. The conditional of z_j is a point
    mass at zero and a slab whose log-density is that quartic plus a parabola: at most two modes, each taken as a
-   Gaussian. The block is laid out as in growth.h. */
+   Gaussian. The block is laid out as in support.h. */
 #ifndef FASTQUAD_GIBBS_H
 #define FASTQUAD_GIBBS_H
 
-#include "growth.h"
+#include "support.h"
 
 typedef struct {
     double beta; /* 1/(2 σ²) */

@@ -1,8 +1,8 @@
 """Growth of supports from many seeds at once, on the block of A that screening has left.
 
-A run starts from one coordinate and adds, one at a time, the coordinate j with the largest gain `<r, W_j>²/|W_j|²`,
-with Levenberg–Marquardt after each. Runs are independent small dense algebra: they are compiled (kernels/growth.h),
-and spread over threads.
+A run starts from one coordinate and adds, one at a time, the coordinate j with the largest gain `<r, W_j>²/|P W_j|²`,
+with Levenberg–Marquardt after each; P projects off the products of the members, whose values will follow. Runs are
+independent small dense algebra: they are compiled (kernels/growth.h), and spread over threads.
 """
 
 from __future__ import annotations

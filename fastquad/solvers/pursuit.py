@@ -48,8 +48,7 @@ _MAX_SEEDS = 400
 # So many rows can always be read, or rows with half as many pairs as the block: if a candidate is right, then mostly
 # the first. From so many coordinates on, the few rows are less than a hundredth of a pass.
 _FEW_ROWS, _ROWS_OF_BLOCK, _MANY = 4, 0.25, 2000
-# Blocks of fewer coordinates are not searched broadly, nor those of nearly as many as the last: that takes longer than to
-# go on.
+# Blocks of fewer coordinates are not searched broadly, nor those of nearly as many as the last: to go on is quicker.
 _BROAD, _SOON = 100, 2 / 3
 _POLISH = Rule(max_steps=50)
 # A support with a score below this, for each measurement, may be signal in noise: worth a closer look.
