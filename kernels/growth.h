@@ -44,41 +44,39 @@ static void fq_project(const float *V, const float *w, int s, float *projections
     }
 }
 
-/* What adding coordinate j would save, when the members' values follow to first order: min_u |P (r + 2u W_j + u² a_j)|²
-   with P the projection off the span of W, off which r is already. While T is so small that the new value is as large
-   as the others; then without u². V is that span's basis, Wj is for the products of j. */
+/* What adding coordinate j would save. While T is small, when the members' values follow to first order: min_u
+   |P (r + 2u W_j + u² a_j)|² with P the projection off the span of W, off which r is already, and V that span's basis.
+   Then the new value is smaller than the others: <r, W_j>²/|W_j|². Wj is for the products of j. */
 static float fq_gain(const fq_block *block, const fq_support *T, ptrdiff_t j, float *Wj)
 {
-    float Vw[FQ_MAX_SUPPORT], Va[FQ_MAX_SUPPORT];
     const ptrdiff_t length = block->length;
     fq_product(block, T, T->z, j, Wj);
-    fq_project(T->V, Wj, T->size, Vw, length);
-    if (T->size <= FQ_EXACT_GAINS) {
-        double dots[5];
-        const float *a = fq_pair(block, j, j);
-        fq_line_dots(T->r, Wj, a, dots, length);
-        fq_project(T->V, a, T->size, Va, length);
-        for (int b = 0; b < T->size; b++) {
-            dots[2] -= Vw[b] * Vw[b];
-            dots[3] -= Vw[b] * Va[b];
-            dots[4] -= Va[b] * Va[b];
-        }
-        const double c1 = 4 * dots[0], c2 = 4 * dots[2] + 2 * dots[1], c3 = 4 * dots[3], c4 = dots[4];
-        return (float)-fq_quartic(c1, c2, c3, c4, fq_minimise(c1, c2, c3, c4));
+    if (T->size > FQ_EXACT_GAINS) {
+        float dots[2];
+        fq_two_dots(T->r, Wj, dots, length);
+        return dots[1] > 0 ? dots[0] * dots[0] / dots[1] : 0;
     }
-    float dots[2];
-    fq_two_dots(T->r, Wj, dots, length);
-    float square = dots[1];
-    for (int b = 0; b < T->size; b++)
-        square -= Vw[b] * Vw[b];
-    return square > 1e-6f * dots[1] ? dots[0] * dots[0] / square : 0;
+    float Vw[FQ_EXACT_GAINS], Va[FQ_EXACT_GAINS];
+    double dots[5];
+    const float *a = fq_pair(block, j, j);
+    fq_line_dots(T->r, Wj, a, dots, length);
+    fq_project(T->V, Wj, T->size, Vw, length);
+    fq_project(T->V, a, T->size, Va, length);
+    for (int b = 0; b < T->size; b++) {
+        dots[2] -= Vw[b] * Vw[b];
+        dots[3] -= Vw[b] * Va[b];
+        dots[4] -= Va[b] * Va[b];
+    }
+    const double c1 = 4 * dots[0], c2 = 4 * dots[2] + 2 * dots[1], c3 = 4 * dots[3], c4 = dots[4];
+    return (float)-fq_quartic(c1, c2, c3, c4, fq_minimise(c1, c2, c3, c4));
 }
 
 /* The coordinates outside T with the `count` largest gains, the largest first; how many there are. */
 static int fq_best_gains(const fq_block *block, fq_support *T, int count, float *best, ptrdiff_t *where)
 {
     int found = 0;
-    fq_span(block, T);
+    if (T->size <= FQ_EXACT_GAINS)
+        fq_span(block, T);
     for (ptrdiff_t j = 0; j < block->p; j++) {
         int inside = 0;
         for (int a = 0; a < T->size; a++)

@@ -77,15 +77,15 @@ def grown(pairs, y, p, seed, skips, limit, cut=np.inf):
 
 
 def gains_twin(A, y, members, values):
-    """`kernels/growth.h: fq_gain` of every coordinate: what adding it saves, when the members follow to first order."""
+    """`kernels/growth.h: fq_gain` of every coordinate: what adding it saves, when the few members follow."""
     W, a = A[:, :, members] @ values, np.einsum("ijj->ij", A)
     r = W[:, members] @ values - y
+    if len(members) > 3:  # a further one is small: its square does not matter
+        return (r @ W) ** 2 / np.einsum("ij,ij->j", W, W)
     directions = W[:, members]
     span, _ = np.linalg.qr(directions[:, np.sum(directions**2, axis=0) > 1e-6 * (y @ y)])
     PW, Pa = W - span @ (span.T @ W), a - span @ (span.T @ a)
     WW, Wa, aa = (np.einsum("ij,ij->j", *pair) for pair in ((PW, PW), (PW, Pa), (Pa, Pa)))
-    if len(members) > 3:  # a further one is small: its square does not matter
-        return (r @ W) ** 2 / WW
     return -quartic.minimise(4 * (r @ W), 4 * WW + 2 * (r @ a), 4 * Wa, aa)[1]
 
 

@@ -1,7 +1,7 @@
 """Growth of supports from many seeds at once, on the block of A that screening has left.
 
-A run starts from one coordinate and adds, one at a time, the coordinate j with the largest gain `<r, W_j>²/|P W_j|²`,
-with Levenberg–Marquardt after each; P projects off the products of the members, whose values will follow. Runs are
+A run starts from one coordinate and adds, one at a time, the coordinate j with the largest gain `<r, W_j>²/|W_j|²`,
+exact and with the values of the members following for the first three, with Levenberg–Marquardt after each. Runs are
 independent small dense algebra: they are compiled (kernels/growth.h), and spread over threads.
 """
 

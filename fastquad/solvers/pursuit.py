@@ -48,8 +48,9 @@ _MAX_SEEDS = 400
 # So many rows can always be read, or rows with half as many pairs as the block: if a candidate is right, then mostly
 # the first. From so many coordinates on, the few rows are less than a hundredth of a pass.
 _FEW_ROWS, _ROWS_OF_BLOCK, _MANY = 4, 0.25, 2000
-# Blocks of fewer coordinates are not searched broadly, nor those of nearly as many as the last: to go on is quicker.
-_BROAD, _SOON = 100, 2 / 3
+# With more measurements seeds have true partners among their first choices, and a broad search only takes time; so it
+# does for larger supports, on blocks of fewer coordinates, and on those of nearly as many as the last.
+_FEW_MEASUREMENTS, _LARGEST, _BROAD, _SOON = 50, 8, 100, 2 / 3
 _POLISH = Rule(max_steps=50)
 # A support with a score below this, for each measurement, may be signal in noise: worth a closer look.
 _PROMISING = 0.1
@@ -81,8 +82,8 @@ def levels(problem: Problem, max_skips: int = 4) -> Iterator[Level]:
         short = int(np.clip(max(12, m / 6), 4, max(4, min(25, p - 1, m / 2))))
         long = int(min(0.6 * m, 60, p - 1))
         phases = [Phase(_skips(0, min(1, max_skips)), short)]
-        if max_skips and (p == cap or min(n, _BROAD) <= p < _SOON * cap):
-            phases.append(Phase([], min(short, m // 3), beam=True))
+        if max_skips and m <= _FEW_MEASUREMENTS and (p == cap or _BROAD <= p < _SOON * cap):
+            phases.append(Phase([], min(_LARGEST, m // 3), beam=True))
         if p == cap:
             phases += [Phase([(0, 0)], long)] + [Phase(_skips(d, d), short) for d in range(2, max_skips + 1)]
         yield Level(p, phases)
