@@ -166,6 +166,13 @@ def test_regression_one_coordinate_of_eleven_is_not_signal_in_noise():
     assert not solution.success or fq.distance(solution.x, problem.x) < 0.33
 
 
+def test_regression_a_small_coordinate_is_not_noise():
+    """One of .02 shows only when the values of the others follow; the fit without it was called signal in noise."""
+    problem = fq.problems.gaussian(m=20, n=500, k=5, rng=np.random.default_rng([202611, 4, 500, 5, 20, 7, 1]))
+    solution = fq.solve(problem.A, problem.y)
+    assert solution.status is Status.EXACT
+
+
 def test_regression_an_exact_start_of_a_descent():
     """A residual of zero before the first step raised an IndexError."""
     problem = fq.problems.gaussian(m=12, n=6, k=2, rng=0)

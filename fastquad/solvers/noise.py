@@ -101,9 +101,7 @@ def share_left_out(problem: Problem, found: Fit) -> Generator[Any, Any, float]:
     coordinates that δ has.
     """
     W = yield Products(found.x)
-    span, _ = np.linalg.qr(found.W)
-    P = np.delete(W, found.support, axis=1)
-    P -= span @ (span.T @ P)
+    P = _apart(np.delete(W, found.support, axis=1), found.W)
     P /= np.maximum(np.linalg.norm(P, axis=0), 1e-300)
     return float(np.sum((found.r @ P) ** 2)) / float(found.r @ found.r) - P.shape[1] / (problem.m - found.support.size)
 
@@ -166,8 +164,20 @@ def _added(problem: Problem, found: Fit, diagonals: Float) -> Proposal:
         return None
     W = yield Products(found.x)
     gains, values = quartic.gains(-found.r, W, diagonals)
+    # To first order, but with the values on the support following: what counts for a small coordinate.
+    P = _apart(W, found.W)
+    squares = np.maximum(np.einsum("ij,ij->j", P, P), 1e-300)
+    along = found.r @ P
+    following = along**2 / squares > gains
+    gains, values = np.where(following, along**2 / squares, gains), np.where(following, -along / (2 * squares), values)
     gains[found.support] = -np.inf
     best = int(np.argmax(gains))
     x = found.x.copy()
     x[best] = values[best]
     return np.sort(np.append(found.support, best)), x
+
+
+def _apart(W: Float, columns: Float) -> Float:
+    """The columns of W without their components in the span of others."""
+    span, _ = np.linalg.qr(columns)
+    return W - span @ (span.T @ W)
