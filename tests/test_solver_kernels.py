@@ -1,4 +1,4 @@
-"""The compiled inner loops of AMP, pursuit and annealing, and the quartics, against plain NumPy."""
+"""The compiled inner loops of AMP, pursuit and Gibbs sampling, and the quartics, against plain NumPy."""
 
 import numpy as np
 import pytest
