@@ -249,9 +249,11 @@ def starts(problem: Problem, ensemble: Ensemble, count: int) -> Iterator[tuple[F
     rho = (0.5, 0.5, 0.2, 0.5, 0.2, 0.5)
     if count > 0:
         yield length * leading_eigenvector(S0), rho[0]
+    spectrum = None
     if count > 1 and m > n > 1:
         # Where the first fails, x is as often nearer to the second eigenvector.
-        yield length * np.linalg.eigh(S0)[1][:, -2], rho[1]
+        spectrum = np.linalg.eigh(S0)
+        yield length * spectrum[1][:, -2], rho[1]
     elif count > 1:
         likely = np.flatnonzero(np.diagonal(S0) > 0.5 * ensemble.phi2 * np.sqrt(np.log(n) / m))
         if likely.size == 0:
@@ -260,7 +262,7 @@ def starts(problem: Problem, ensemble: Ensemble, count: int) -> Iterator[tuple[F
         z[likely] = length * leading_eigenvector(S0[likely[:, None], likely])
         yield z, rho[1]
     if count > 2:
-        values, vectors = np.linalg.eigh(S0)
+        values, vectors = spectrum or np.linalg.eigh(S0)
         for i in range(2, count):
             z = vectors @ (np.maximum(values, 0.0) * problem.rng.standard_normal(n))
             yield length * z / np.linalg.norm(z), rho[i % len(rho)]
