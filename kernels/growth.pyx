@@ -57,6 +57,17 @@ cdef void _bind(fq_block *block, fq_support *T, const float[:, ::1] pairs, const
     T.scratch = T.r + length
 
 
+cdef void _take(const fq_block *block, fq_support *T, const Py_ssize_t *members, const double *values,
+                Py_ssize_t size) noexcept nogil:
+    """Put a support in T, with its products and residual."""
+    cdef Py_ssize_t a
+    T.size = <int>size
+    for a in range(size):
+        T.member[a] = members[a]
+        T.z[a] = values[a]
+    fq_load(block, T)
+
+
 def grow(const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, const Py_ssize_t[::1] seeds,
          const int[::1] plan, double cut, float[::1] work, Py_ssize_t[:, ::1] members, double[:, ::1] values,
          double[:, ::1] curves, Py_ssize_t[::1] sizes):
@@ -89,11 +100,7 @@ def prune(const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, Py_ssize_
     cdef Py_ssize_t a
     _bind(&block, &T, pairs, y, p, work)
     with nogil:
-        T.size = <int>members.shape[0]
-        for a in range(T.size):
-            T.member[a] = members[a]
-            T.z[a] = values[a]
-        fq_load(&block, &T)
+        _take(&block, &T, &members[0], &values[0], members.shape[0])
         fq_prune(&block, &T, allowance, m)
         for a in range(T.size):
             members[a] = T.member[a]
@@ -113,11 +120,7 @@ def extend(const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, double g
     _bind(&block, &T, pairs, y, p, work)
     with nogil:
         for i in range(members.shape[0]):
-            T.size = <int>last
-            for a in range(last):
-                T.member[a] = members[i, a]
-                T.z[a] = values[i, a]
-            fq_load(&block, &T)
+            _take(&block, &T, &members[i, 0], &values[i, 0], last)
             fq_add(&block, &T, members[i, last])
             fq_fit(&block, &T, goal)
             for a in range(T.size):
@@ -134,15 +137,11 @@ def best_gains(const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, floa
     """
     cdef fq_block block
     cdef fq_support T
-    cdef Py_ssize_t i, a
+    cdef Py_ssize_t i
     _bind(&block, &T, pairs, y, p, work)
     with nogil:
         for i in range(members.shape[0]):
-            T.size = <int>members.shape[1]
-            for a in range(T.size):
-                T.member[a] = members[i, a]
-                T.z[a] = values[i, a]
-            fq_load(&block, &T)
+            _take(&block, &T, &members[i, 0], &values[i, 0], members.shape[1])
             fq_best_gains(&block, &T, <int>best.shape[1], &gains[i, 0], <ptrdiff_t *>&best[i, 0])
 
 
