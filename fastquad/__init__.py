@@ -3,10 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fastquad import datasets, decoders, plot, problems
-from fastquad.front_door import measure, solve, spectral_init
-from fastquad.gradient import GradientCheck, check_gradient
+from fastquad import datasets, decoders, plot, problems, testing
+from fastquad.api import measure, solve, spectral_init
+from fastquad.engine.steps import State
 from fastquad.measurements import (
+    AffineTensor,
     ComputedTensor,
     DistributedTensor,
     GaussianTensor,
@@ -16,27 +17,34 @@ from fastquad.measurements import (
     RankOneTensor,
     RawTensor,
     ShiftTensor,
+    SparseTensor,
     StreamedTensor,
     as_measurements,
     distribute,
     open,
     pack,
 )
-from fastquad.parallel import set_num_threads
-from fastquad.priors import Generative, Sparse
-from fastquad.solution import Solution, Status, distance
+from fastquad.priors import Discrete, Generative, PiecewiseConstant, Prior, Sparse
+from fastquad.solution import Solution, SolutionBatch, Status, distance
+from fastquad.solution_files import load_solution
+from fastquad.solvers.base import Solver
+from fastquad.system.progress import set_progress
+from fastquad.system.threads import set_num_threads
+from fastquad.testing import GradientCheck, PriorCheck, check_gradient, check_prior
 
 if TYPE_CHECKING:  # at run time each is imported when it is first asked for, below
     from fastquad import experiments
-    from fastquad.solvers.amp import AMP
-    from fastquad.solvers.latent import LatentLM
+    from fastquad.solvers.amp.solver import AMP
+    from fastquad.solvers.latent.solver import LatentLM
     from fastquad.solvers.lm import LM
     from fastquad.solvers.pgd import PGD
     from fastquad.solvers.ppower import PPower
-    from fastquad.solvers.pursuit import Pursuit
+    from fastquad.solvers.pursuit.solver import Pursuit
     from fastquad.solvers.sgn import SGN
     from fastquad.solvers.spf import SPF
     from fastquad.solvers.twf import TWF, WF
+
+__version__ = "0.1.0"
 
 __all__ = [
     "AMP",
@@ -46,7 +54,9 @@ __all__ = [
     "SPF",
     "TWF",
     "WF",
+    "AffineTensor",
     "ComputedTensor",
+    "Discrete",
     "DistributedTensor",
     "GaussianTensor",
     "Generative",
@@ -56,41 +66,54 @@ __all__ = [
     "Measurements",
     "PPower",
     "PackedTensor",
+    "PiecewiseConstant",
+    "Prior",
+    "PriorCheck",
     "Pursuit",
     "RankOneTensor",
     "RawTensor",
     "ShiftTensor",
     "Solution",
+    "SolutionBatch",
+    "Solver",
     "Sparse",
+    "SparseTensor",
+    "State",
     "Status",
     "StreamedTensor",
     "as_measurements",
     "check_gradient",
+    "check_prior",
     "datasets",
     "decoders",
     "distance",
     "distribute",
     "experiments",
+    "load_solution",
     "measure",
     "open",
     "pack",
     "plot",
     "problems",
     "set_num_threads",
+    "set_progress",
     "solve",
     "spectral_init",
+    "testing",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """The solver classes and the experiments, each imported when it is first asked for."""
-    from fastquad.solvers import CLASSES, load
+if not TYPE_CHECKING:  # a type checker must see a name that does not exist
 
-    if name == "experiments":
-        return import_module("fastquad.experiments")
-    if name in CLASSES:
-        return load(CLASSES[name])
-    raise AttributeError(f"module 'fastquad' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """The solver classes and the experiments, each imported when it is first asked for."""
+        from fastquad.solvers import CLASSES, load
+
+        if name == "experiments":
+            return import_module("fastquad.experiments")
+        if name in CLASSES:
+            return load(CLASSES[name])
+        raise AttributeError(f"module 'fastquad' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

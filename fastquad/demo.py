@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
 from fastquad import datasets, decoders, problems
-from fastquad.front_door import measure, solve
-from fastquad.measurements.base import Float
+from fastquad.api import measure, solve
 from fastquad.priors import Generative
-from fastquad.solution import Solution, distance
+from fastquad.solution import SolutionBatch, distance
+from fastquad.typing import Float
 
 #: (unknowns, nonzeros, measurements)
 SPARSE_PROBLEMS = [(100, 20, 150), (100, 100, 150), (500, 5, 50)]
@@ -30,7 +31,7 @@ def sparse_signals(say: Callable[[str], None]) -> bool:
     return recovered
 
 
-def digits(say: Callable[[str], None]) -> tuple[Solution, Float]:
+def digits(say: Callable[[str], None]) -> tuple[SolutionBatch, Float]:
     """Recover one image of every digit, all in one batch; the solution, and the true images (10, 784)."""
     images, labels = datasets.mnist_samples()
     first = [np.flatnonzero(labels == digit)[0] for digit in range(10)]
@@ -38,10 +39,16 @@ def digits(say: Callable[[str], None]) -> tuple[Solution, Float]:
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     m, n = N_MEASUREMENTS_OF_DIGITS, x.shape[1]
     A = np.random.default_rng(0).standard_normal((m, n, n), dtype=np.float32)
-    solution = solve(A, measure(A, x), prior=Generative(decoders.mnist()))
+    solution = cast(SolutionBatch, solve(A, measure(A, x), prior=Generative(decoders.mnist())))
     d = distance(solution.x, x)
     say(
         f"ten digits of {n} pixels from {m} measurements each: relative distance {d.min():.2f} to {d.max():.2f}, "
-        f"{solution.elapsed.max():.1f} s"
+        f"{solution.elapsed.max():.1f} s; {int(solution.success.sum())} are called a success, the others too uncertain"
     )
     return solution, x
+
+
+def told_rightly(solution: SolutionBatch, x: Float) -> bool:
+    """Whether most digits were recovered, and none is called a success that is far from its image."""
+    d = distance(solution.x, x)
+    return bool(solution.success.mean() > 0.5 and np.all(d[solution.success] < 0.5))

@@ -7,24 +7,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastquad import checks
-from fastquad.measurements.base import Float
-from fastquad.solution import Solution, distance
+from fastquad import arguments
+from fastquad.solution import Solution, SolutionBatch, distance
+from fastquad.typing import Float, Number
 
 __all__ = ["convergence", "phase_transition", "recovery"]
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; shapes differ as well.
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
+_COLOURS = (_BLUE, _ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _LABELS = {"n_passes": "passes over A", "n_iter": "steps", "elapsed": "seconds"}
 
 
-def convergence(solution: Solution, *, against: str = "n_passes", ax: Any = None) -> Any:
+def convergence(solution: Any, *, against: str = "n_passes", ax: Any = None) -> Any:
     """Draw the relative residual after every step; and the distance to x where `solve` was given `x_true`.
 
     Parameters
     ----------
-    solution : Solution
-        Of one signal, or of a batch: one curve a signal.
+    solution : Solution, SolutionBatch, or dict of them by their labels
+        Of one signal, or of several: one curve each, with their labels in a colour each. Methods are compared by
+        `convergence({"auto": fq.solve(A, y), "twf": fq.solve(A, y, method="twf")})`.
     against : {"n_passes", "n_iter", "elapsed"}
         What goes along the horizontal axis.
     ax : matplotlib.axes.Axes, optional
@@ -41,33 +43,42 @@ def convergence(solution: Solution, *, against: str = "n_passes", ax: Any = None
     >>> solution = fq.solve(problem.A, problem.y, method="twf", x_true=problem.x)
     >>> fq.plot.convergence(solution).figure.savefig("convergence.png")  # doctest: +SKIP
     """
-    _check_solution(solution)
-    checks.choice(against, "against", _LABELS)
+    labelled = solution if isinstance(solution, dict) else {"": solution}
+    for each in labelled.values():
+        _check_solution(each)
+    arguments.choice(against, "against", _LABELS)
     if ax is None:
         ax = new_figure((6, 4)).subplots()
-    histories = [solution.history] if solution.x.ndim == 1 else solution.history
-    for signal, history in enumerate(histories):
-        steps = np.arange(1, len(history["residual"]) + 1) if against == "n_iter" else history[against]
-        for key, label, style in (
-            ("residual", "relative residual", {"color": _BLUE, "marker": "o"}),
-            ("distance", "distance to x", {"color": _ORANGE, "marker": "x", "linestyle": "--"}),
-        ):
-            if key in history:
-                # A marker at each step, unless they are too many to be told apart.
-                every = max(1, len(steps) // 25)
-                ax.plot(steps, history[key], label=None if signal else label, markersize=4, markevery=every, **style)
+    for number, (label, each) in enumerate(labelled.items()):
+        colours = (_BLUE, _ORANGE) if len(labelled) == 1 else (_COLOURS[number % len(_COLOURS)],) * 2
+        for signal, one in enumerate([each] if isinstance(each, Solution) else each):
+            _curves(ax, one.history, against, None if signal else str(label), colours)
     ax.set(xlabel=_LABELS[against], ylabel="relative, logarithmic", yscale="log")
     ax.grid(alpha=0.3)
     ax.legend()
     return ax
 
 
-def recovery(solution: Solution, x_true: ArrayLike, *, shape: tuple[int, int] | None = None) -> Any:
+def _curves(ax: Any, history: Any, against: str, label: str | None, colours: tuple[str, str]) -> None:
+    """One signal's residuals, and its distances where they are known; without a label they are not in the legend."""
+    steps = np.arange(1, len(history["residual"]) + 1) if against == "n_iter" else history[against]
+    # A marker at each step, unless they are too many to be told apart.
+    every = max(1, len(steps) // 25)
+    for key, what, colour, style in (
+        ("residual", "relative residual", colours[0], {"marker": "o"}),
+        ("distance", "distance to x", colours[1], {"marker": "x", "linestyle": "--"}),
+    ):
+        if key in history:
+            said = None if label is None else ", ".join(filter(None, [label, what]))
+            ax.plot(steps, history[key], label=said, color=colour, markersize=4, markevery=every, **style)
+
+
+def recovery(solution: Solution | SolutionBatch, x_true: ArrayLike, *, shape: tuple[int, int] | None = None) -> Any:
     """Draw the answer beside the signal, with the sign that is nearer.
 
     Parameters
     ----------
-    solution : Solution
+    solution : Solution or SolutionBatch
     x_true : array of the shape of `solution.x`, (n,) or (b, n)
     shape : (height, width), optional
         Signals are images of this shape: two rows, the true ones above the recovered ones. Without it each signal has
@@ -86,11 +97,13 @@ def recovery(solution: Solution, x_true: ArrayLike, *, shape: tuple[int, int] | 
     """
     _check_solution(solution)
     distances = np.atleast_1d(distance(solution.x, x_true))
-    X = np.atleast_2d(checks.real_array(x_true, "x_true"))
+    X = np.atleast_2d(arguments.array(x_true, "x_true"))
     X_hat = np.atleast_2d(solution.x)
+    if np.iscomplexobj(X) or np.iscomplexobj(X_hat):
+        return _shown_once(_complex_recovery(X, X_hat, distances))
     X_hat = np.where(np.einsum("bn,bn->b", X_hat, X) < 0, -1.0, 1.0)[:, None] * X_hat
     if shape is not None:
-        return _images(X, X_hat, distances, _checked_shape(shape, X.shape[1]))
+        return _shown_once(_images(X, X_hat, distances, _checked_shape(shape, X.shape[1])))
     figure = new_figure((8, 2.5 * len(X)))
     for ax, x, x_hat, d in zip(np.ravel(figure.subplots(len(X))), X, X_hat, distances, strict=True):
         shown = np.flatnonzero((x != 0) | (x_hat != 0))
@@ -99,6 +112,25 @@ def recovery(solution: Solution, x_true: ArrayLike, *, shape: tuple[int, int] | 
         ax.plot(shown, x_hat[shown], "x", color=_ORANGE, label="recovered")
         ax.set(xlabel="coordinate", xlim=(-1, len(x)), title=f"relative distance {d:.1e}")
         ax.legend()
+    return _shown_once(figure)
+
+
+def _complex_recovery(X: Number, X_hat: Number, distances: Float) -> Any:
+    """Moduli and phases of each signal, turned to the phase of the true one; the phase where both are not zero."""
+    inner = np.einsum("bn,bn->b", X_hat.conj(), X)
+    X_hat = np.exp(1j * np.angle(inner))[:, None] * X_hat
+    figure = new_figure((8, 3.5 * len(X)))
+    axes = np.reshape(figure.subplots(2 * len(X)), (len(X), 2))
+    for (modulus, phase), x, x_hat, d in zip(axes, X, X_hat, distances, strict=True):
+        shown = np.flatnonzero((x != 0) | (x_hat != 0))
+        both = np.flatnonzero((x != 0) & (x_hat != 0))
+        for ax, part, of, where in ((modulus, np.abs, "modulus", shown), (phase, np.angle, "phase", both)):
+            ax.plot(where, part(x[where]), "o", color=_BLUE, markerfacecolor="none", label="x")
+            ax.plot(where, part(x_hat[where]), "x", color=_ORANGE, label="recovered")
+            ax.set(ylabel=of, xlim=(-1, len(x)))
+        modulus.set(title=f"relative distance {d:.1e}")
+        modulus.legend()
+        phase.set(xlabel="coordinate", ylim=(-np.pi, np.pi))
     return figure
 
 
@@ -147,7 +179,7 @@ def phase_transition(result: Any) -> Any:
     figure.colorbar(image, ax=panels[: len(methods)].tolist(), label="success rate", shrink=0.8)
     figure.supxlabel("nonzeros k", fontsize="medium")
     figure.supylabel("measurements m", fontsize="medium")
-    return figure
+    return _shown_once(figure)
 
 
 def _label_cells(ax: Any, rates: Float) -> None:
@@ -189,7 +221,7 @@ def _images(X: Float, X_hat: Float, distances: Float, shape: tuple[int, int]) ->
 
 
 def _check_solution(solution: Any) -> None:
-    if not isinstance(solution, Solution):
+    if not isinstance(solution, Solution | SolutionBatch):
         raise TypeError(f"`solution` must be what fastquad.solve returned, got {type(solution).__name__}.")
 
 
@@ -197,6 +229,15 @@ def _checked_shape(shape: tuple[int, int], n: int) -> tuple[int, int]:
     if len(shape) != 2 or shape[0] * shape[1] != n:
         raise ValueError(f"`shape` must be (height, width) with height × width = {n}, got {shape}.")
     return shape
+
+
+def _shown_once(figure: Any) -> Any:
+    """The figure. A notebook shows what a cell returns, and every open figure: it is closed there, not to be both."""
+    import matplotlib.pyplot as plt
+
+    if "inline" in plt.get_backend():
+        plt.close(figure)
+    return figure
 
 
 def new_figure(size: tuple[float, float]) -> Any:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from fastquad import checks
+from fastquad import arguments
 from fastquad.measurements import as_measurements
-from fastquad.measurements.base import Float
+from fastquad.typing import Float, Number
 
 Rng = np.random.Generator
 
@@ -30,9 +30,9 @@ class Instance:
         The standard deviation of the noise in y.
     """
 
-    A: NDArray[np.floating]
+    A: Number
     y: Float
-    x: Float
+    x: Number
     noise: float
 
 
@@ -87,8 +87,10 @@ def simulate(
         The share of measurements that is replaced by draws ten times as large as y, in root mean square.
     n_signals : int, optional
         Draw this many signals for the one A: then y has shape (n_signals, m) and x has shape (n_signals, n).
-    dtype : float32 or float64
-        Of A. y is measured with the entries as stored, in float64.
+    dtype : float32 or float64, complex64 or complex128
+        Of A. y is measured with the entries as stored, in double precision. Complex matrices are Hermitian, with real
+        and imaginary parts drawn as the ensemble says, and signals are complex: real and imaginary parts of the
+        nonzeros are drawn as `signal` says; "signs" and "decaying" have random phases for signs.
     rng : int or Generator, optional
         The same seed gives the same problem.
 
@@ -103,18 +105,19 @@ def simulate(
     >>> problem.y.shape
     (50,)
     """
-    m, n = checks.count(m, "m"), checks.count(n, "n")
+    m, n = arguments.count(m, "m"), arguments.count(n, "n")
     if n_signals is not None:
-        checks.count(n_signals, "n_signals")
-    noise, outliers = checks.number(noise, "noise"), checks.number(outliers, "outliers")
+        arguments.count(n_signals, "n_signals")
+    noise, outliers = arguments.number(noise, "noise"), arguments.number(outliers, "outliers")
     if outliers > 1:
         raise ValueError(f"`outliers` must be between 0 and 1, got {outliers!r}.")
     dtype = np.dtype(dtype)
-    if dtype not in (np.float32, np.float64):
-        raise TypeError(f"`dtype` must be float32 or float64, got {dtype}.")
-    rng = checks.generator(rng, default=None)
-    A = ENSEMBLES[checks.choice(ensemble, "ensemble", ENSEMBLES)](m, n, dtype, rng)
-    X = _signals(n, k, signal, n_signals, rng)
+    if dtype not in (np.float32, np.float64, np.complex64, np.complex128):
+        raise TypeError(f"`dtype` must be float32, float64, complex64 or complex128, got {dtype}.")
+    rng = arguments.generator(rng, default=None)
+    draw = ENSEMBLES[arguments.choice(ensemble, "ensemble", ENSEMBLES)]
+    A = draw(m, n, dtype, rng) if dtype.kind == "f" else _hermitian(draw, m, n, dtype, rng)
+    X = _signals(n, k, signal, n_signals, rng, complex_too=dtype.kind == "c")
     if unit_norm:
         norms = np.linalg.norm(X, axis=1, keepdims=True)
         if not norms.all():
@@ -135,10 +138,12 @@ def _corrupt(Y: Float, outliers: float, rng: Rng) -> None:
         y[where] = 10 * np.sqrt(np.mean(y**2)) * rng.standard_normal(len(where))
 
 
-def _signals(n: int, k: int | None, signal: str | ArrayLike, n_signals: int | None, rng: Rng) -> Float:
+def _signals(
+    n: int, k: int | None, signal: str | ArrayLike, n_signals: int | None, rng: Rng, complex_too: bool = False
+) -> Number:
     """One signal, or n_signals, as the rows of an array."""
     if not isinstance(signal, str):
-        X = checks.real_array(signal, "signal")
+        X = arguments.array(signal, "signal") if complex_too else arguments.real_array(signal, "signal")
         if X.ndim not in (1, 2) or X.shape[-1] != n or not X.size:
             raise ValueError(f"`signal` must have shape ({n},) or (b, {n}), got {X.shape}.")
         for name, value in (("k", k), ("n_signals", n_signals)):
@@ -146,12 +151,18 @@ def _signals(n: int, k: int | None, signal: str | ArrayLike, n_signals: int | No
                 raise ValueError(f"`{name}` must not be given with a given signal, got {value!r}.")
         return np.atleast_2d(X)
     k = n if k is None else k
-    if checks.count(k, "k") > n:
+    if arguments.count(k, "k") > n:
         raise ValueError(f"`k` must be at most n = {n}, got {k}.")
-    draw = SIGNALS[checks.choice(signal, "signal", SIGNALS)]
-    X = np.zeros((n_signals or 1, n))
+    draw = SIGNALS[arguments.choice(signal, "signal", SIGNALS)]
+    X = np.zeros((n_signals or 1, n), dtype=np.complex128 if complex_too else np.float64)
     for x in X:
-        x[rng.permutation(n)[:k]] = draw(k, rng)
+        # The values are drawn before their places: a seed keeps giving the same problem.
+        values = draw(k, rng)
+        if complex_too and signal in ("signs", "decaying"):
+            values = np.abs(values) * np.exp(2j * np.pi * rng.random(k))
+        elif complex_too:
+            values = values + 1j * draw(k, rng)
+        x[rng.permutation(n)[:k]] = values
     return X
 
 
@@ -196,6 +207,21 @@ def _toeplitz(m: int, n: int, dtype: np.dtype, rng: Rng) -> NDArray:
     if m > n:
         raise ValueError(f"`m` must be at most n = {n} for the ensemble 'toeplitz', got {m}.")
     return np.stack([np.eye(n, k=lag, dtype=dtype) for lag in range(m)])
+
+
+def _hermitian(
+    draw: Callable[[int, int, np.dtype, Rng], NDArray], m: int, n: int, dtype: np.dtype, rng: Rng
+) -> NDArray:
+    """Hermitian matrices, of which real and imaginary parts are drawn alike; of rank one, `a a^*`."""
+    real = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
+    if draw is _toeplitz:
+        raise ValueError("`dtype` must be real for the ensemble 'toeplitz'.")
+    if draw is _rank_one:
+        a = (rng.standard_normal((m, n)) + 1j * rng.standard_normal((m, n))) / np.sqrt(2)
+        return (a[:, :, None] * a[:, None, :].conj()).astype(dtype)
+    A = draw(m, n, real, rng) + 1j * draw(m, n, real, rng)
+    A += A.transpose(0, 2, 1).conj()
+    return (A / 2).astype(dtype)
 
 
 ENSEMBLES: dict[str, Callable[[int, int, np.dtype, Rng], NDArray]] = {

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any
+from html import escape
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastquad import checks
+from fastquad import arguments
+from fastquad.typing import Float, Indices, Number
 
 
 class Status(Enum):
     """Why a solve stopped. The value is the sentence for the user, with the remedy in it."""
 
     EXACT = (
-        "Exact: the relative residual is below 1e-9 with fewer free coordinates than measurements, "
-        "so x is certified up to sign."
+        "Exact: the relative residual is below 1e-9 with fewer free coordinates than independent measurements, and A "
+        "has no structure that lets another signal fit, so x is certified up to sign."
+    )
+    EXACT_FOR_MOST = (
+        "Exact but for outliers: x fits more than half of the measurements to 1e-9, more than chance could explain, so "
+        "that it is certified up to sign if these are sound."
     )
     CONVERGED = "Converged: the stopping test of the method was met."
     UNDETERMINED = (
@@ -25,9 +33,17 @@ class Status(Enum):
         "signals fit as well and this proves nothing. Use more measurements, or a method or prior that gives a "
         "sparser x (method='auto', a larger beta)."
     )
+    ISOLATED = (
+        "A solution: the residual is zero, and no other signal near x fits. But there are only as many independent "
+        "measurements as unknowns, so that others may exist further away. Use more measurements."
+    )
     AMBIGUOUS = (
-        "The residual is zero, but the structure of A lets another signal have the same measurements: x is one of "
-        "them. Use measurements without that structure, more of them, or more knowledge of the signal to choose."
+        "Ambiguous: x fits, but another signal fits as well, because of the structure of A or because noise hides the "
+        "difference. Use measurements without that structure, more of them, or more knowledge of the signal to choose."
+    )
+    NOISY = (
+        "Found, but the data are too noisy to call it a success: see `error` for how far off x may be. Use more "
+        "measurements, or less noisy ones."
     )
     STAGNATED = (
         "Stagnated: the steps became negligible while the residual did not. Try another start (x0), more "
@@ -42,7 +58,7 @@ class Status(Enum):
     MAX_TIME = "Out of time. Raise `max_time`, or start from this answer with x0=solution.x."
     DIVERGED = "Diverged: the iterates grew without bound. Use a smaller step, another start (x0), or method='auto'."
     STOPPED = "Stopped by the callback."
-    TRIVIAL = "Every measurement is zero: x = 0 explains them, and nothing was computed."
+    TRIVIAL = "Every measurement is zero: x = 0 explains them, and nothing shows another signal that does."
 
     @property
     def sentence(self) -> str:
@@ -52,20 +68,17 @@ class Status(Enum):
     @property
     def success(self) -> bool:
         """Whether the answer can be trusted: exact, or converged; never merely out of budget."""
-        return self in (Status.EXACT, Status.CONVERGED, Status.TRIVIAL)
+        return self in (Status.EXACT, Status.EXACT_FOR_MOST, Status.CONVERGED, Status.TRIVIAL)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
-    """The answer of `fastquad.solve`.
-
-    For a batch of b signals `x` has shape (b, n); of the other fields those that are numbers have shape (b,), and the
-    rest are lists of b.
+    """The answer of `fastquad.solve`; for a batch of signals see `SolutionBatch`.
 
     Attributes
     ----------
-    x : array of shape (n,) or (b, n)
-        The signal, up to sign: the best found, by residual, whatever the status.
+    x : array of shape (n,)
+        The signal, up to sign: the best found, whatever the status.
     status : Status
         Why the solve stopped.
     success : bool
@@ -84,55 +97,246 @@ class Solution:
         The nonzeros of x.
     noise : float or None
         The standard deviation of the noise, where the method estimates it.
+    stderr : array of shape (n,) or None
+        The standard errors of x, given that its support is right; None where x is exact or nothing is known of them.
+    error : float or None
+        The estimated relative distance to the signal; 0 where x is exact, None where nothing is known of it.
+    outliers : array of int or None
+        The measurements that contradict x, where `outliers=True` was given.
     history : dict of arrays
         One entry a step: "residual", "n_passes", "elapsed", and "distance" where `x_true` was given.
     elapsed : float
         Seconds.
     """
 
-    x: NDArray[np.float64] = field(repr=False)
-    status: Any
-    success: Any
-    message: Any = field(repr=False)
-    method: Any
-    n_iter: Any
-    n_passes: Any
-    residual: Any
-    support: Any = field(repr=False)
-    noise: Any
-    history: Any = field(repr=False)
-    elapsed: Any
+    x: Number
+    status: Status
+    success: bool
+    message: str
+    method: str
+    n_iter: int
+    n_passes: float
+    residual: float
+    support: Indices
+    noise: float | None
+    stderr: Float | None
+    error: float | None
+    outliers: Indices | None
+    history: dict[str, Float]
+    elapsed: float
+
+    def __post_init__(self) -> None:
+        for array in (self.x, self.support, self.stderr, self.outliers):
+            if array is not None:
+                array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution({self.status.name} by {self.method}: {len(self.support)} of {len(self.x)} entries nonzero, "
+            f"residual {self.residual:.1e}, {self.n_passes:.3g} passes, {self.elapsed:.2g} s)"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether everything is the same, bit for bit."""
+        if not isinstance(other, Solution):
+            return NotImplemented
+        return all(_same(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return _table([self], f"<p>{escape(self.message)}</p>")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as plain data, which JSON takes: the status as its name, arrays as lists.
+
+        Complex arrays become a dict of "real" and "imag".
+        """
+        return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write it as one `.npz` file, without pickle; `fastquad.load_solution` reads it."""
+        from fastquad.solution_files import save_solutions
+
+        save_solutions([self], path, batch=False)
 
 
-def trivial(n: int, method: str) -> Solution:
-    """The answer for y = 0."""
-    status = Status.TRIVIAL
-    return Solution(
-        x=np.zeros(n), status=status, success=status.success, message=status.sentence, method=method, n_iter=0,
-        n_passes=0.0, residual=0.0, support=np.empty(0, dtype=np.intp), noise=None,
-        history={name: np.empty(0) for name in ("residual", "n_passes", "elapsed")}, elapsed=0.0,
-    )  # fmt: skip
+class SolutionBatch(Sequence[Solution]):
+    """The answers for b signals that shared A: `batch[i]` is the `Solution` of the i-th.
+
+    Its attributes are those of `Solution`, for all signals: `x` has shape (b, n), numbers have shape (b,), the rest are
+    lists of b.
+    """
+
+    def __init__(self, solutions: Iterable[Solution]) -> None:
+        self._solutions = list(solutions)
+
+    @overload
+    def __getitem__(self, index: int) -> Solution: ...
+    @overload
+    def __getitem__(self, index: slice) -> SolutionBatch: ...
+    def __getitem__(self, index: int | slice) -> Solution | SolutionBatch:
+        found = self._solutions[index]
+        return found if isinstance(found, Solution) else SolutionBatch(found)
+
+    def __len__(self) -> int:
+        return len(self._solutions)
+
+    def __eq__(self, other: object) -> bool:
+        return self._solutions == other._solutions if isinstance(other, SolutionBatch) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return _table(self._solutions, "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as plain data: for each a list, with one entry a signal."""
+        each = [solution.to_dict() for solution in self]
+        return {name: [said[name] for said in each] for name in (field.name for field in fields(Solution))}
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write all of them as one `.npz` file, without pickle; `fastquad.load_solution` reads it."""
+        from fastquad.solution_files import save_solutions
+
+        save_solutions(self._solutions, path, batch=True)
+
+    def __repr__(self) -> str:
+        return f"SolutionBatch of {len(self)}, {int(self.success.sum())} of them a success"
+
+    @property
+    def x(self) -> Number:
+        """The signals, (b, n)."""
+        return np.array([solution.x for solution in self])
+
+    @property
+    def status(self) -> list[Status]:
+        """Why each solve stopped."""
+        return [solution.status for solution in self]
+
+    @property
+    def success(self) -> NDArray[np.bool_]:
+        """Whether each answer can be trusted, (b,)."""
+        return np.array([solution.success for solution in self])
+
+    @property
+    def message(self) -> list[str]:
+        """The sentences of each."""
+        return [solution.message for solution in self]
+
+    @property
+    def method(self) -> list[str]:
+        """The method that gave each."""
+        return [solution.method for solution in self]
+
+    @property
+    def n_iter(self) -> Indices:
+        """Steps of each, (b,)."""
+        return np.array([solution.n_iter for solution in self])
+
+    @property
+    def n_passes(self) -> Float:
+        """Passes over A that each shared in, (b,)."""
+        return np.array([solution.n_passes for solution in self])
+
+    @property
+    def residual(self) -> Float:
+        """Relative residuals, (b,)."""
+        return np.array([solution.residual for solution in self])
+
+    @property
+    def support(self) -> list[Indices]:
+        """The nonzeros of each."""
+        return [solution.support for solution in self]
+
+    @property
+    def noise(self) -> list[float | None]:
+        """The noise of each, where it was estimated."""
+        return [solution.noise for solution in self]
+
+    @property
+    def stderr(self) -> list[Float | None]:
+        """The standard errors of each."""
+        return [solution.stderr for solution in self]
+
+    @property
+    def error(self) -> list[float | None]:
+        """The estimated error of each."""
+        return [solution.error for solution in self]
+
+    @property
+    def outliers(self) -> list[Indices | None]:
+        """The measurements that contradict each."""
+        return [solution.outliers for solution in self]
+
+    @property
+    def history(self) -> list[dict[str, Float]]:
+        """The history of each."""
+        return [solution.history for solution in self]
+
+    @property
+    def elapsed(self) -> Float:
+        """Seconds of each, (b,)."""
+        return np.array([solution.elapsed for solution in self])
 
 
-def stacked(solutions: list[Solution]) -> Solution:
-    """The answers for b signals as one."""
-    columns: dict[str, Any] = {f.name: [getattr(solution, f.name) for solution in solutions] for f in fields(Solution)}
-    for name in ("x", "success", "n_iter", "n_passes", "residual", "elapsed"):
-        columns[name] = np.array(columns[name])
-    return Solution(**columns)
+def _same(a: Any, b: Any) -> bool:
+    """Whether two fields are equal, NaN to NaN too."""
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return a is not None and b is not None and np.array_equal(a, b, equal_nan=True)
+    return bool(a == b or (a != a and b != b))
 
 
-def distance(x_hat: ArrayLike, x: ArrayLike) -> Any:
-    """The relative distance up to sign, `min_± ‖x_hat ∓ x‖/‖x‖`.
+def _plain(value: Any) -> Any:
+    """A field as what JSON has."""
+    if isinstance(value, Status):
+        return value.name
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return {"real": value.real.tolist(), "imag": value.imag.tolist()} if np.iscomplexobj(value) else value.tolist()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _table(solutions: list[Solution], below: str) -> str:
+    """An HTML table with a row a solution."""
+    names = ("status", "method", "nonzeros", "residual", "noise", "error", "passes over A", "seconds")
+    rows = []
+    for solution in solutions:
+        colour = "#1a7f37" if solution.success else "#9a6700"
+        cells = [
+            f'<b style="color:{colour}">{solution.status.name}</b>', escape(solution.method),
+            f"{len(solution.support)} of {len(solution.x)}", f"{solution.residual:.1e}", _number(solution.noise),
+            _number(solution.error), f"{solution.n_passes:.3g}", f"{solution.elapsed:.2g}",
+        ]  # fmt: skip
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    head = "".join(f"<th>{name}</th>" for name in names)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{below}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2g}"
+
+
+def distance(x_hat: ArrayLike, x: ArrayLike, *, conjugation: bool = False, signed: bool = False) -> Any:
+    """The relative distance up to sign, `min_± ‖x_hat ∓ x‖/‖x‖`; of complex signals up to a phase.
 
     Parameters
     ----------
     x_hat, x : arrays of shape (n,) or (b, n)
+    conjugation : bool
+        Whether the conjugate of x_hat is as good, as where complex signals are measured by real symmetric matrices.
+    signed : bool
+        Whether the sign counts, as where it is known: `‖x_hat − x‖/‖x‖`.
 
     Returns
     -------
     float, or array of shape (b,)
-        For x = 0 it is 0 where x_hat is zero too, and inf where it is not.
+        For x = 0 it is 0 where x_hat is zero too, and inf where it is not. NaN in either is at distance NaN.
 
     Examples
     --------
@@ -140,11 +344,27 @@ def distance(x_hat: ArrayLike, x: ArrayLike) -> Any:
     >>> fq.distance([-3.0, 0.0], [3.0, 4.0])
     0.8
     """
-    x_hat, x = checks.real_array(x_hat, "x_hat"), checks.real_array(x, "x")
+    x_hat, x = arguments.array(x_hat, "x_hat", finite=False), arguments.array(x, "x", finite=False)
     if x.ndim not in (1, 2) or x_hat.shape != x.shape:
         raise ValueError(f"`x_hat` must have the shape of `x`, (n,) or (b, n), got {x_hat.shape} and {x.shape}.")
-    scale = np.linalg.norm(x, axis=-1)
-    nearest = np.minimum(np.linalg.norm(x_hat - x, axis=-1), np.linalg.norm(x_hat + x, axis=-1))
-    unreachable = np.where(nearest > 0, np.inf, 0.0)
-    relative = np.divide(nearest, scale, out=unreachable, where=scale > 0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        scale = np.linalg.norm(x, axis=-1)
+        if np.iscomplexobj(x) or np.iscomplexobj(x_hat):
+            nearest = _up_to_phase(x_hat, x)
+            if conjugation:
+                nearest = np.minimum(nearest, _up_to_phase(x_hat.conj(), x))
+        else:
+            nearest = np.linalg.norm(x_hat - x, axis=-1)
+            if not signed:
+                nearest = np.minimum(nearest, np.linalg.norm(x_hat + x, axis=-1))
+        unreachable = np.where(nearest == 0, 0.0, np.where(np.isnan(nearest), np.nan, np.inf))
+        relative = np.divide(nearest, scale, out=unreachable, where=scale != 0)
     return float(relative) if x.ndim == 1 else relative
+
+
+def _up_to_phase(x_hat: Number, x: Number) -> Float:
+    """`min_θ ‖e^{iθ} x_hat − x‖`."""
+    inner = np.sum(x_hat.conj() * x, axis=-1, keepdims=True)
+    size = np.abs(inner)
+    turn = np.divide(inner, size, out=np.ones_like(inner), where=size > 0)
+    return np.asarray(np.linalg.norm(turn * x_hat - x, axis=-1), dtype=np.float64)

@@ -4,7 +4,7 @@
 
 #include <math.h>
 #include <stddef.h>
-#include "lanes.h"
+#include "simd.h"
 
 /* out_j = sum_k S[j, k] z_k */
 CLONES

@@ -4,9 +4,10 @@ cdef extern from "bandwidth.h" nogil:
     enum: CHAINS
     double read_doubles(const double*, Py_ssize_t, Py_ssize_t)
     double multiply_add(Py_ssize_t, double, double)
+    int chain_width()
 
 #: Multiply-adds of doubles in one round of `multiply`.
-per_round = 4 * CHAINS
+per_round = chain_width() * CHAINS
 
 
 def read(const double[::1] a, Py_ssize_t ahead, double[::1] sums, Py_ssize_t task, Py_ssize_t start, Py_ssize_t stop):
@@ -16,6 +17,6 @@ def read(const double[::1] a, Py_ssize_t ahead, double[::1] sums, Py_ssize_t tas
 
 
 def multiply(Py_ssize_t rounds, double a, double b, double[::1] sums, Py_ssize_t task):
-    """sums[task] = the sum of 48 numbers after `rounds` of `t = t a + b`, from registers alone"""
+    """sums[task] = the sum of `per_round` numbers after `rounds` of `t = t a + b`, from registers alone"""
     with nogil:
         sums[task] = multiply_add(rounds, a, b)

@@ -13,6 +13,7 @@ typedef struct {
     double beta; /* 1/(2 σ²) */
     double rho;  /* P(z_j != 0) */
     double s2;   /* variance of the slab */
+    int positive; /* whether the slab has no negative values */
 } fq_posterior;
 
 /* A mode of the slab: where, the log of its weight, and its standard deviation. */
@@ -31,29 +32,13 @@ static fq_mode fq_mode_at(double c1, double c2, double c3, double c4, double d)
     return mode;
 }
 
-/* The outer stationary points of a quartic with c4 > 0; the same one twice where there is only one. */
-static void fq_modes(double c1, double c2, double c3, double c4, fq_mode *modes)
-{
-    const double shift = c3 / (4 * c4);
-    const double P = c2 / (6 * c4) - shift * shift;
-    const double Q = shift * shift * shift - shift * c2 / (4 * c4) + c1 / (8 * c4);
-    const double discriminant = Q * Q + P * P * P;
-    double first, second;
-    if (discriminant >= 0) {
-        const double big = -copysign(cbrt(fabs(Q) + sqrt(discriminant)), Q);
-        first = second = big != 0 ? big - P / big : 0;
-    } else {
-        const double radius = sqrt(-P);
-        double cosine = -Q / (radius * radius * radius);
-        cosine = cosine > 1 ? 1 : cosine < -1 ? -1 : cosine;
-        const double angle = acos(cosine) / 3;
-        first = 2 * radius * cos(angle);
-        second = 2 * radius * cos(angle + 2.0943951023931953);
-    }
-    modes[0] = fq_mode_at(c1, c2, c3, c4, first - shift);
-    modes[1] = fq_mode_at(c1, c2, c3, c4, second - shift);
-    if (first == second)
-        modes[1].log_weight = -INFINITY;
+/* The modes at the outer stationary points of a quartic with c4 > 0; the second has no weight where there is only one. */
+static void fq_modes(double c1, double c2, double c3, double c4, fq_mode *modes) {
+    double roots[2];
+    const int count = fq_outer_roots(c1, c2, c3, c4, roots);
+    modes[0] = fq_mode_at(c1, c2, c3, c4, roots[0]);
+    modes[1] = fq_mode_at(c1, c2, c3, c4, roots[1]);
+    if (count == 1) modes[1].log_weight = -INFINITY;
 }
 
 /* The move of one coordinate with value z, given the energy's coefficients e, two uniform numbers and a normal one. */
@@ -62,7 +47,11 @@ static double fq_draw(const double *e, double z, const fq_posterior *post, const
     fq_mode modes[2];
     const double c1 = post->beta * e[0] + z / post->s2, c2 = post->beta * e[1] + 0.5 / post->s2;
     fq_modes(c1, c2, post->beta * e[2], post->beta * e[3], modes);
-    const double constant = log(post->rho) - 0.5 * log(post->s2) - 0.5 * z * z / post->s2;
+    if (post->positive)
+        for (int i = 0; i < 2; i++)
+            if (z + modes[i].d <= 0)
+                modes[i].log_weight = -INFINITY; /* what is left of it above zero is as good as zero */
+    const double constant = (post->positive ? 0.6931471805599453 : 0) + log(post->rho) - 0.5 * log(post->s2) - 0.5 * z * z / post->s2;
     const double spike = log(1 - post->rho) - post->beta * fq_quartic(e[0], e[1], e[2], e[3], -z);
     const double one = constant + modes[0].log_weight - spike, two = constant + modes[1].log_weight - spike;
     const double top = one > two ? (one > 0 ? one : 0) : (two > 0 ? two : 0);
@@ -71,24 +60,8 @@ static double fq_draw(const double *e, double z, const fq_posterior *post, const
     if (place < w0)
         return -z;
     const fq_mode *mode = place < w0 + w1 ? &modes[0] : &modes[1];
-    return mode->d + mode->width * random[1];
-}
-
-/* Move coordinate j by d: r and all of W follow. */
-CLONES
-static void fq_move(const float *pairs, ptrdiff_t p, ptrdiff_t length, ptrdiff_t j, float d, float *r, float *W)
-{
-    const float *row = pairs + j * (j + 1) / 2 * length, *Wj = W + j * length, *a = row + j * length;
-    for (ptrdiff_t i = 0; i < length; i++)
-        r[i] += 2 * d * Wj[i] + d * d * a[i];
-    for (ptrdiff_t i = 0; i < (j + 1) * length; i++)
-        W[i] += d * row[i];
-    for (ptrdiff_t k = j + 1; k < p; k++) {
-        const float *pair = pairs + (k * (k + 1) / 2 + j) * length;
-        float *Wk = W + k * length;
-        for (ptrdiff_t i = 0; i < length; i++)
-            Wk[i] += d * pair[i];
-    }
+    const double d = mode->d + mode->width * random[1];
+    return post->positive && z + d < 0 ? -d - 2 * z : d; /* reflected */
 }
 
 /* One sweep over all coordinates in the given order; returns how many moved. random holds two numbers a coordinate. */

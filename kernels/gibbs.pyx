@@ -11,6 +11,7 @@ cdef extern from "gibbs.h" nogil:
         double beta
         double rho
         double s2
+        int positive
 
     void fq_gibbs_load(const fq_block *block, const double *z, float *r, float *W)
     Py_ssize_t fq_gibbs_sweep(const fq_block *block, const fq_posterior *post, const Py_ssize_t *order,
@@ -18,11 +19,12 @@ cdef extern from "gibbs.h" nogil:
 
 
 def anneal(const float[:, ::1] pairs, const float[::1] y, const double[::1] betas, double rho, double norm2,
-           const Py_ssize_t[:, ::1] order, const double[:, :, ::1] random, double[::1] z, float[:, ::1] work):
+           const Py_ssize_t[:, ::1] order, const double[:, :, ::1] random, double[::1] z, float[:, ::1] work,
+           bint positive=False):
     """One sweep at each β = 1/(2σ²), from z, which is overwritten; how many coordinates moved in all, and |r|².
 
     ρ follows the share of nonzeros, s2 is norm2/(pρ). order (sweeps, p), random (sweeps, p, 2): a uniform and a normal
-    number each; work (p + 1, length).
+    number each; work (p + 1, length). `positive` keeps z from being negative.
     """
     cdef fq_block block
     cdef fq_posterior post
@@ -36,6 +38,7 @@ def anneal(const float[:, ::1] pairs, const float[::1] y, const double[::1] beta
     block.length = length
     block.p = p
     post.rho = rho
+    post.positive = positive
     with nogil:
         for sweep in range(betas.shape[0]):
             if sweep % 16 == 0:

@@ -30,20 +30,6 @@ static void fq_span(const fq_block *block, fq_support *T)
     }
 }
 
-/* projections = (<V_a, w>)_a */
-CLONES
-static void fq_project(const float *V, const float *w, int s, float *projections, ptrdiff_t length)
-{
-    for (int a = 0; a < s; a++) {
-        const float *v = V + a * length;
-        float dot = 0;
-#pragma omp simd reduction(+ : dot)
-        for (ptrdiff_t i = 0; i < length; i++)
-            dot += v[i] * w[i];
-        projections[a] = dot;
-    }
-}
-
 /* What adding coordinate j would save. While T is small, when the members' values follow to first order: min_u
    |P (r + 2u W_j + u² a_j)|² with P the projection off the span of W, off which r is already, and V that span's basis.
    Then the new value is smaller than the others: <r, W_j>²/|W_j|². Wj is for the products of j. */
@@ -71,19 +57,60 @@ static float fq_gain(const fq_block *block, const fq_support *T, ptrdiff_t j, fl
     return (float)-fq_quartic(c1, c2, c3, c4, fq_minimise(c1, c2, c3, c4));
 }
 
-/* The coordinates outside T with the `count` largest gains, the largest first; how many there are. */
+/* The 2×2 system of adding a pair of places j, j + 1 to first order: G = <W, W> (two diagonal entries, then the other) and
+   c = <r, W>, of their products in Wj, two vectors. */
+static void fq_pair_system(const fq_block *block, const fq_support *T, ptrdiff_t j, float *Wj, double *G, double *c)
+{
+    const ptrdiff_t length = block->length;
+    float *other = Wj + length, dots[2];
+    fq_product(block, T, T->z, j, Wj);
+    fq_product(block, T, T->z, j + 1, other);
+    fq_two_dots(T->r, Wj, dots, length);
+    c[0] = dots[0];
+    G[0] = dots[1];
+    fq_two_dots(T->r, other, dots, length);
+    c[1] = dots[0];
+    G[1] = dots[1];
+    fq_two_dots(Wj, other, dots, length);
+    G[2] = dots[0];
+}
+
+/* What adding the pair j, j + 1 would save, with values that follow from one another: c^T G^{-1} c. While T is small, the
+   members' values follow too: c is off the span of W already, and G is taken off it. */
+static float fq_pair_gain(const fq_block *block, const fq_support *T, ptrdiff_t j, float *Wj)
+{
+    double G[3], c[2];
+    fq_pair_system(block, T, j, Wj, G, c);
+    if (T->size <= FQ_EXACT_GAINS) {
+        float first[FQ_EXACT_GAINS], second[FQ_EXACT_GAINS];
+        fq_project(T->V, Wj, T->size, first, block->length);
+        fq_project(T->V, Wj + block->length, T->size, second, block->length);
+        for (int b = 0; b < T->size; b++) {
+            G[0] -= first[b] * first[b];
+            G[1] -= second[b] * second[b];
+            G[2] -= first[b] * second[b];
+        }
+    }
+    const double determinant = G[0] * G[1] - G[2] * G[2];
+    if (!(determinant > 1e-6 * G[0] * G[1])) /* one of them is next to nothing, or they are alike */
+        return (float)(G[0] > 0 && c[0] * c[0] * G[1] >= c[1] * c[1] * G[0] ? c[0] * c[0] / G[0]
+                       : G[1] > 0 ? c[1] * c[1] / G[1] : 0);
+    return (float)((c[0] * c[0] * G[1] - 2 * c[0] * c[1] * G[2] + c[1] * c[1] * G[0]) / determinant);
+}
+
+/* The coordinates outside T with the `count` largest gains, the largest first; how many there are. Of pairs, the first. */
 static int fq_best_gains(const fq_block *block, fq_support *T, int count, float *best, ptrdiff_t *where)
 {
     int found = 0;
     if (T->size <= FQ_EXACT_GAINS)
         fq_span(block, T);
-    for (ptrdiff_t j = 0; j < block->p; j++) {
+    for (ptrdiff_t j = 0; j < block->p; j += block->width) {
         int inside = 0;
         for (int a = 0; a < T->size; a++)
-            inside |= T->member[a] == j;
+            inside |= T->member[a] / block->width == j / block->width;
         if (inside)
             continue;
-        const float gain = fq_gain(block, T, j, T->scratch);
+        const float gain = block->width == 1 ? fq_gain(block, T, j, T->scratch) : fq_pair_gain(block, T, j, T->scratch);
         if (found == count && !(gain > best[count - 1]))
             continue;
         int place = found < count ? found++ : count - 1;
@@ -105,6 +132,32 @@ static ptrdiff_t fq_best_gain(const fq_block *block, fq_support *T, int skip)
     return fq_best_gains(block, T, skip + 1, best, where) > skip ? where[skip] : -1;
 }
 
+/* Add a place j with value u, whose products are in the next row of W, and update W. */
+static void fq_append(const fq_block *block, fq_support *T, ptrdiff_t j, double u)
+{
+    const ptrdiff_t length = block->length;
+    for (int t = 0; t < T->size; t++)
+        fq_axpy((float)u, fq_pair(block, T->member[t], j), T->W + t * length, length);
+    fq_axpy((float)u, fq_pair(block, j, j), T->W + T->size * length, length);
+    T->member[T->size] = j;
+    T->z[T->size++] = u;
+}
+
+/* Add the pair j, j + 1 at the values that fit best to first order, −½ G^{-1} c, and update W and r. */
+static void fq_add_pair(const fq_block *block, fq_support *T, ptrdiff_t j)
+{
+    double G[3], c[2];
+    fq_pair_system(block, T, j, T->scratch, G, c);
+    const double least = 1e-6 * (G[0] + G[1]) + 1e-30, a = G[0] + least, b = G[1] + least;
+    const double determinant = a * b - G[2] * G[2];
+    const double u = -0.5 * (b * c[0] - G[2] * c[1]) / determinant, v = -0.5 * (a * c[1] - G[2] * c[0]) / determinant;
+    fq_product(block, T, T->z, j, T->W + T->size * block->length);
+    fq_append(block, T, j, u);
+    fq_product(block, T, T->z, j + 1, T->W + T->size * block->length);
+    fq_append(block, T, j + 1, v);
+    fq_residual(block, T);
+}
+
 /* Add coordinate j at the value that fits best, and update W and r. */
 static void fq_add(const fq_block *block, fq_support *T, ptrdiff_t j)
 {
@@ -114,12 +167,7 @@ static void fq_add(const fq_block *block, fq_support *T, ptrdiff_t j)
     const float *a = fq_pair(block, j, j);
     fq_product(block, T, T->z, j, Wj);
     fq_line_dots(T->r, Wj, a, dots, length);
-    const double u = fq_minimise(4 * dots[0], 4 * dots[2] + 2 * dots[1], 4 * dots[3], dots[4]);
-    for (int t = 0; t < T->size; t++)
-        fq_axpy((float)u, fq_pair(block, T->member[t], j), T->W + t * length, length);
-    fq_axpy((float)u, a, Wj, length);
-    T->member[T->size] = j;
-    T->z[T->size++] = u;
+    fq_append(block, T, j, fq_minimise(4 * dots[0], 4 * dots[2] + 2 * dots[1], 4 * dots[3], dots[4]));
     fq_residual(block, T);
 }
 
@@ -139,11 +187,17 @@ static void fq_seed(const fq_block *block, fq_support *T, ptrdiff_t j, double y_
     fq_residual(block, T);
 }
 
-/* Grow from one seed up to `limit` members; curve[s−1] is the residual's square with s members.
-   The first addition skips `skip1` better ones, the second `skip2`; at `checkpoint` members the run is given up
-   unless the residual is below `cut`. */
-static void fq_grow(const fq_block *block, fq_support *T, ptrdiff_t seed, int skip1, int skip2, int limit,
-                    int checkpoint, double cut, double *curve)
+/* How a support grows. */
+typedef struct {
+    int skip_first;  /* better candidates that the first addition passes over */
+    int skip_second; /* and the second */
+    int limit;       /* the largest size */
+    int checkpoint;  /* the size at which a run is given up unless its RSS is below `cut` */
+    double cut;
+} fq_plan;
+
+/* Grow from one seed; curve[s−1] is the residual's square with s members. */
+static void fq_grow(const fq_block *block, fq_support *T, ptrdiff_t seed, const fq_plan *plan, double *curve)
 {
     float dots[2];
     fq_two_dots(block->y, block->y, dots, block->length);
@@ -151,15 +205,21 @@ static void fq_grow(const fq_block *block, fq_support *T, ptrdiff_t seed, int sk
     fq_seed(block, T, seed, sqrt(dots[1]));
     fq_fit(block, T, goal);
     curve[0] = T->rss;
-    while (T->size < limit && T->rss > goal) {
-        if (T->size == checkpoint && T->rss > cut)
+    for (int added = 0; T->size + block->width <= plan->limit && T->rss > goal; added++) {
+        /* Of a pair the seed is the first: its phase is as good as any. */
+        if (T->size == block->width * plan->checkpoint - (block->width - 1) && T->rss > plan->cut)
             break;
-        const ptrdiff_t j = fq_best_gain(block, T, T->size == 1 ? skip1 : T->size == 2 ? skip2 : 0);
+        const int skip = added == 0 ? plan->skip_first : added == 1 ? plan->skip_second : 0;
+        const ptrdiff_t j = fq_best_gain(block, T, skip);
         if (j < 0)
             break;
-        fq_add(block, T, j);
+        if (block->width == 1)
+            fq_add(block, T, j);
+        else
+            fq_add_pair(block, T, j);
         fq_fit(block, T, goal);
-        curve[T->size - 1] = T->rss;
+        for (int w = 1; w <= block->width; w++)
+            curve[T->size - w] = T->rss;
     }
 }
 

@@ -1,17 +1,16 @@
 /* A support on a packed block of A, and Levenberg–Marquardt on it: small dense algebra in one cache.
 
    The block holds, for each pair a >= b of p coordinates, the vector (Ã_i[a, b])_i, padded with zeros to a multiple of
-   FQ_LANES. Every sum over measurements is then a dot product or a combination of such vectors. Single precision is
+   FQ_MULTIPLE. Every sum over measurements is then a dot product or a combination of such vectors. Single precision is
    enough: growth only chooses a support, and stops at |r| = 1e-4 |y|. */
 #ifndef FASTQUAD_SUPPORT_H
 #define FASTQUAD_SUPPORT_H
 
-#include <math.h>
-#include <stddef.h>
-#include <string.h>
-#include "lanes.h"
+#include "quartic.h"
+#include "simd.h"
 
-#define FQ_LANES 16
+/* Vectors over the measurements are padded with zeros to a multiple of this. */
+#define FQ_MULTIPLE 16
 #define FQ_MAX_SUPPORT 64
 #define FQ_FIT_STEPS 12
 
@@ -20,6 +19,7 @@ typedef struct {
     const float *y;
     ptrdiff_t length; /* padded number of measurements */
     ptrdiff_t p;
+    int width; /* places that are added together: 1, or 2 for Re and Im of a complex entry, which are neighbours */
 } fq_block;
 
 typedef struct {
@@ -38,124 +38,16 @@ static inline const float *fq_pair(const fq_block *block, ptrdiff_t a, ptrdiff_t
     return block->pairs + (a >= b ? a * (a + 1) / 2 + b : b * (b + 1) / 2 + a) * block->length;
 }
 
-/* out = sum_t c_t rows_t */
-CLONES
-static void fq_combine(const float *const *rows, const float *c, int count, float *out, ptrdiff_t length)
-{
-    ptrdiff_t i = 0;
-    for (; i + 4 * FQ_LANES <= length; i += 4 * FQ_LANES) {
-        float sum[4 * FQ_LANES] = {0};
-        for (int t = 0; t < count; t++)
-            for (int l = 0; l < 4 * FQ_LANES; l++)
-                sum[l] += c[t] * rows[t][i + l];
-        memcpy(out + i, sum, sizeof sum);
-    }
-    for (; i < length; i += FQ_LANES) {
-        float sum[FQ_LANES] = {0};
-        for (int t = 0; t < count; t++)
-            for (int l = 0; l < FQ_LANES; l++)
-                sum[l] += c[t] * rows[t][i + l];
-        memcpy(out + i, sum, sizeof sum);
-    }
-}
+#define LEAVES "sums.inc.h"
+#include "levels.h"
 
-/* dots = (<a, b>, <b, b>) */
-CLONES
-static void fq_two_dots(const float *a, const float *b, float *dots, ptrdiff_t length)
-{
-    float ab = 0, bb = 0;
-#pragma omp simd reduction(+ : ab, bb)
-    for (ptrdiff_t i = 0; i < length; i++) {
-        ab += a[i] * b[i];
-        bb += b[i] * b[i];
-    }
-    dots[0] = ab;
-    dots[1] = bb;
-}
-
-/* gram[a, b] = <W_a, W_b> for b <= a, and projection_a = <W_a, r> */
-CLONES
-static void fq_gram(const float *W, const float *r, int s, ptrdiff_t length, double *gram, double *projection)
-{
-    for (int a = 0; a < s; a++) {
-        const float *Wa = W + a * length;
-        float dot = 0;
-#pragma omp simd reduction(+ : dot)
-        for (ptrdiff_t i = 0; i < length; i++)
-            dot += Wa[i] * r[i];
-        projection[a] = dot;
-        for (int b = 0; b <= a; b++) {
-            const float *Wb = W + b * length;
-            float sum = 0;
-#pragma omp simd reduction(+ : sum)
-            for (ptrdiff_t i = 0; i < length; i++)
-                sum += Wa[i] * Wb[i];
-            gram[a * FQ_MAX_SUPPORT + b] = sum;
-        }
-    }
-}
-
-/* dots = (<r,p>, <r,q>, <p,p>, <p,q>, <q,q>) */
-CLONES
-static void fq_line_dots(const float *r, const float *p, const float *q, double *dots, ptrdiff_t length)
-{
-    float rp = 0, rq = 0, pp = 0, pq = 0, qq = 0;
-#pragma omp simd reduction(+ : rp, rq, pp, pq, qq)
-    for (ptrdiff_t i = 0; i < length; i++) {
-        rp += r[i] * p[i];
-        rq += r[i] * q[i];
-        pp += p[i] * p[i];
-        pq += p[i] * q[i];
-        qq += q[i] * q[i];
-    }
-    dots[0] = rp;
-    dots[1] = rq;
-    dots[2] = pp;
-    dots[3] = pq;
-    dots[4] = qq;
-}
-
-/* out += c v */
-CLONES
-static void fq_axpy(float c, const float *v, float *out, ptrdiff_t length)
-{
-    for (ptrdiff_t i = 0; i < length; i++)
-        out[i] += c * v[i];
-}
-
-static double fq_quartic(double c1, double c2, double c3, double c4, double u)
-{
-    return u * (c1 + u * (c2 + u * (c3 + u * c4)));
-}
-
-/* The better of the outer roots of the quartic's derivative, for c4 > 0. */
-static double fq_best_root(double c1, double c2, double c3, double c4)
-{
-    const double shift = c3 / (4 * c4);
-    const double P = c2 / (6 * c4) - shift * shift;
-    const double Q = shift * shift * shift - shift * c2 / (4 * c4) + c1 / (8 * c4);
-    const double discriminant = Q * Q + P * P * P;
-    if (discriminant >= 0) {
-        const double big = -copysign(cbrt(fabs(Q) + sqrt(discriminant)), Q);
-        return (big != 0 ? big - P / big : 0) - shift;
-    }
-    const double radius = sqrt(-P);
-    double cosine = -Q / (radius * radius * radius);
-    cosine = cosine > 1 ? 1 : cosine < -1 ? -1 : cosine;
-    const double angle = acos(cosine) / 3;
-    const double high = 2 * radius * cos(angle) - shift;
-    const double low = 2 * radius * cos(angle + 2.0943951023931953) - shift;
-    return fq_quartic(c1, c2, c3, c4, high) <= fq_quartic(c1, c2, c3, c4, low) ? high : low;
-}
-
-/* The u that minimises c1 u + c2 u^2 + c3 u^3 + c4 u^4, c4 >= 0: the better of the outer roots of the derivative. */
-static double fq_minimise(double c1, double c2, double c3, double c4)
-{
-    /* Where the quartic term is next to nothing, the roots are rounding, and this is the minimum. */
-    const double flat = c2 > 0 ? -c1 / (2 * c2) : 0;
-    const double root = c4 > 0 ? fq_best_root(c1, c2, c3, c4) : 0;
-    return fq_quartic(c1, c2, c3, c4, root) <= fq_quartic(c1, c2, c3, c4, flat) ? root : flat;
-}
+LEAF(fq_combine)
+LEAF(fq_two_dots)
+LEAF(fq_gram)
+LEAF(fq_line_dots)
+LEAF(fq_axpy)
+LEAF(fq_project)
+LEAF(fq_move)
 
 /* Solve (gram + damping) d = b by Cholesky, in place in `factor`; 0 where it is not positive definite. */
 static int fq_solve(const double *gram, double damping, const double *b, double *factor, double *d, int s)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import fastquad as fq
-from fastquad.measurements import reader, writer
-from fastquad.solvers import checkpoint, driver
-from fastquad.solvers.journal import Journal, Record
+from fastquad.engine import checkpoint, driver
+from fastquad.measurements.disk import reader, writer
+from fastquad.system.records import Journal, Record
 
 M, N, K = 130, 60, 5
 
@@ -252,7 +252,7 @@ CODE = """
 import sys, time
 import numpy as np
 import fastquad as fq
-from fastquad.solvers import checkpoint
+from fastquad.engine import checkpoint
 
 checkpoint._WRITE_SPEED, checkpoint._INTERVAL = 1e99, 0.0
 
@@ -307,7 +307,7 @@ def test_disk_full(problem, path):
     # A limit on the size of a file is what a full disk is to the writer: an error of the system in mid-write.
     code = f"""
 import resource, fastquad as fq
-from fastquad.solvers import checkpoint
+from fastquad.engine import checkpoint
 checkpoint._WRITE_SPEED = 1e99
 problem = fq.problems.gaussian(m={M}, n={N}, k={K}, rng=0)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
@@ -420,9 +420,9 @@ def test_versions(problem, path, fuse):
     interrupted(problem, path, fuse)
     journal = Journal(path)
     header = journal.peek()
-    journal.restart([Record(header.said | {"version": 2}, [])])
+    journal.restart([Record(header.said | {"version": 3}, [])])
     journal.close()
-    with pytest.raises(ValueError, match="has version 2 of the format, this fastquad reads version 1"):
+    with pytest.raises(ValueError, match="has version 3 of the format, this fastquad reads version 2"):
         fq.solve(problem.A, problem.y, checkpoint=path)
     journal = Journal(path)
     known = header.said["problem"] | {"the version of fastquad": "0.0.1"}

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 from scipy import stats
-from test_contractions import calls, relative_error
+from tensors import calls, relative_error
 
 import fastquad as fq
 from fastquad._kernels import gaussian as kernel
@@ -204,7 +204,7 @@ def test_gaussian_entry_refuses_what_lies_outside():
 @pytest.mark.parametrize(("m", "n"), SHAPES)
 @pytest.mark.parametrize("kind", ["gaussian", "computed"])
 def test_agrees_with_its_twin(kind, m, n, strip, monkeypatch):
-    monkeypatch.setattr("fastquad.measurements.generated._STRIP", strip)
+    monkeypatch.setattr("fastquad.measurements.computed.blocks._STRIP", strip)
     A, array = make(kind, m, n)
     for batch in (None, 1, 2, 5):
         for name, *arguments in calls(m, n, batch):
@@ -215,7 +215,7 @@ def test_agrees_with_its_twin(kind, m, n, strip, monkeypatch):
 @pytest.mark.parametrize("kind", ["gaussian", "computed"])
 def test_sweep_in_two_passes_where_blocks_do_not_fit_in_cache(kind, monkeypatch):
     A, array = make(kind, 19, 30)
-    monkeypatch.setattr("fastquad.measurements.generated._CACHE_BYTES", 1)
+    monkeypatch.setattr("fastquad.measurements.dense.chunks._CACHE_BYTES", 1)
     assert A.sweep_passes() == 2
     for batch in (None, 3):
         _, *arguments = next(call for call in calls(19, 30, batch) if call[0] == "sweep")
@@ -224,7 +224,7 @@ def test_sweep_in_two_passes_where_blocks_do_not_fit_in_cache(kind, monkeypatch)
 
 @pytest.mark.parametrize("kind", ["gaussian", "computed"])
 def test_bits_do_not_depend_on_threads(kind, monkeypatch):
-    monkeypatch.setattr("fastquad.measurements.generated._STRIP", 64)
+    monkeypatch.setattr("fastquad.measurements.computed.blocks._STRIP", 64)
     A, _ = make(kind, 53, 31)
     for batch in (None, 3):
         for name, *arguments in calls(53, 31, batch):
@@ -285,7 +285,7 @@ def test_numba_is_not_imported_before_it_is_needed():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("entry", [lambda i, j: 1.0, lambda i, j, k: "one", lambda i, j, k: 1j])
+@pytest.mark.parametrize("entry", [lambda i, j: 1.0, lambda i, j, k: "one"])
 def test_what_numba_cannot_compile_is_refused(entry):
     with pytest.raises(TypeError, match=r"`entry` must be a function of \(i, j, k\) and `args` that Numba can compile"):
         fq.ComputedTensor(entry, 3, 3)

@@ -8,7 +8,7 @@ import pytest
 
 import fastquad as fq
 from fastquad._kernels import decoder as kernel
-from fastquad.decoders.network import KINDS, Network, panels
+from fastquad.decoders.compiled import KINDS, Network, panels
 from fastquad.priors import projection
 
 EPSILON = np.finfo(np.float32).eps

@@ -229,7 +229,7 @@ def mixed_problem(seed):
 
 @pytest.mark.statistical
 def test_no_wrong_answer_is_called_a_success():
-    """`benchmarks/default_solver.py trust` tries a thousand, and noisy ones among them."""
+    """`benchmarks/studies/default_solver.py trust` tries a thousand, and noisy ones among them."""
     successes = 0
     for seed in range(200):
         problem = mixed_problem(seed)

@@ -10,12 +10,13 @@ import threading
 import naive
 import numpy as np
 import pytest
-from test_contractions import Own, calls, relative_error
+from tensors import Own, calls, relative_error
 
 import fastquad as fq
-import fastquad.measurements.distributed as module
-from fastquad.measurements.chunked import ChunkedTensor
-from fastquad.measurements.distributed import _parts
+import fastquad.measurements.cluster.placement as placement
+import fastquad.measurements.cluster.tensor as module
+from fastquad.measurements.cluster.chunked import ChunkedTensor
+from fastquad.solvers.pursuit.pairs import _parts
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -97,7 +98,7 @@ def test_agrees_with_its_twin(kind, m, n, dtype, client, tmp_path):
 
 @pytest.mark.parametrize("kind", ["array", "dask", "packed"])
 def test_sent_in_pieces_and_packed_by_the_workers(kind, client, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_PIECE_BYTES", 5000)
+    monkeypatch.setattr(placement, "_PIECE_BYTES", 5000)
     source, array = make(kind, 53, 17, "float64", tmp_path)
     x = np.random.default_rng(0).standard_normal(17)
     for options in ({}, {"packed": True}, {"packed": True, "dtype": "float32"}):
@@ -270,7 +271,7 @@ def test_errors(client, tmp_path):
         fq.distribute(A, "tcp://nowhere")
     with pytest.raises(ValueError, match="`dtype` is that of packed entries"):
         fq.distribute(A, client, dtype="float32")
-    with pytest.raises(TypeError, match="`dtype` must be float32 or float64"):
+    with pytest.raises(TypeError, match="`dtype` must be float16, float32 or float64"):
         fq.distribute(A, client, packed=True, dtype="int8")
     with pytest.raises(ValueError, match=r"`A` must have shape \(m, n, n\)"):
         fq.distribute(da.ones((3, 4, 5)), client)

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 import fastquad as fq
-from fastquad.solvers import ensemble
-from fastquad.solvers.base import Problem
-from fastquad.solvers.driver import finish
+from fastquad.engine import entries as ensemble
+from fastquad.engine.driver import finish
+from fastquad.engine.problem import Problem
 
 
 def entries_of(A):
     m, n, _ = A.shape
     problem = Problem(
-        m=m, n=n, y=np.ones(m), dtype=A.dtype, prior=None, x0=None, norm=None, noise=None, tol=1e-8,
+        m=m, n=n, y=np.arange(1.0, m + 1), dtype=A.dtype, prior=None, x0=None, norm=None, noise=None, outliers=False,
+        tol=1e-8,
         rng=np.random.default_rng(0), memory=1 << 30,
     )  # fmt: skip
     return finish(fq.as_measurements(A), ensemble.sample_entries(problem))

@@ -2,7 +2,6 @@
 
 import csv
 import importlib
-import io
 import json
 import os
 import signal
@@ -19,7 +18,8 @@ from commands import assert_one_line_error
 
 import fastquad as fq
 from fastquad import cli
-from fastquad.experiments import digits, experiment, sparse, statistics, workers
+from fastquad.experiments import experiment, statistics, workers
+from fastquad.experiments.figures import digits, phase
 from fastquad.experiments.records import Records
 
 TINY = {"n": 20, "k": [2, 15], "m": [10, 50], "max_iter": 200, "max_passes": 20}
@@ -93,11 +93,11 @@ def test_files_hold_settings_versions_times_and_the_table(in_process):
 def test_a_trial_is_the_same_whenever_it_is_run():
     settings = fq.experiments.FIGURES["fig2"].settings | TINY
     cell = {"m": 50, "k": 2}
-    first, second = (sparse.phase_trial(settings, cell, 1) for _ in range(2))
+    first, second = (phase.trial(settings, cell, 1) for _ in range(2))
     for row in (*first, *second):
         row.pop("cpu")
     assert first == second
-    assert first[0]["distance"] != sparse.phase_trial(settings, cell, 2)[0]["distance"]
+    assert first[0]["distance"] != phase.trial(settings, cell, 2)[0]["distance"]
 
 
 def test_spectral_starts_get_nearer_with_m(in_process):
@@ -114,7 +114,8 @@ def test_noise_falls_with_m_to_the_bound_of_least_squares(in_process):
     mean = {(row["method"], row["m"]): row["mean"] for row in result.rows}
     for method in ("TWF", "AMP–LM", "least squares"):
         assert mean[method, 400] < mean[method, 100]
-    assert mean["least squares", 400] <= mean["AMP–LM", 400] * (1 + 1e-6)
+    # A posterior mean may be a little nearer than least squares on the true support.
+    assert mean["least squares", 400] <= mean["AMP–LM", 400] * 1.05
     assert mean["AMP–LM", 400] < mean["TWF", 400]
     assert all(row["slope"] < 0 for row in result.rows)
 
@@ -148,6 +149,7 @@ def test_plots(in_process, figure):
         "fig1": {"n": 20, "k": 2, "m": [20, 40]},
         "fig2": TINY,
         "fig3": {"n": 20, "m": [40, 80]},
+        "noise": {"n": 20, "k": [2, 20], "m": [40, 60], "sigma": [0.1, 0.5], "max_iter": 20},
     }.get(figure, {"m": [10, 20], "images": 2, "restarts": 1, "adam_steps": 2, "iterations": 1})
     if figure in ("fig4", "fig5", "fig7", "fig8"):
         settings["m"] = [10]
@@ -295,7 +297,7 @@ def trials(tmp_path, monkeypatch):
 
 def test_a_trial_runs_in_a_process_with_one_thread(trials, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
-    (record,) = workers.run([(trials.about, {}, {}, 0)], workers=2)
+    (record,) = filter(None, workers.run([(trials.about, {}, {}, 0)], workers=2))
     (row,) = record["rows"]
     assert row["pid"] != os.getpid()
     assert row["threads"] == "1"
@@ -344,7 +346,7 @@ def test_all_means_every_figure(monkeypatch):
 
     monkeypatch.setattr(fq.experiments, "reproduce", reproduce)
     result = run_command("all", "--quick", "--workers", 3, "-o", "out")
-    assert list(seen) == list(json.loads(result.stdout)) == [f"fig{number}" for number in range(1, 9)]
+    assert list(seen) == list(json.loads(result.stdout)) == [*(f"fig{number}" for number in range(1, 9)), "noise"]
     for name, (folder, options) in seen.items():
         assert folder == Path("out", name)
         assert (options["quick"], options["workers"], options["trials"]) == (True, 3, None)
@@ -357,38 +359,16 @@ def test_quick_means_fewer_trials_of_the_same(in_process):
     assert experiment.quick_trials < experiment.trials == 100
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_progress_on_a_terminal(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    with cli._progress("fig2") as progress:
-        for done in (2, 3, 10):  # two were on disk
-            progress(done, 10)
-    shown = sys.stderr.getvalue()
-    assert "fig2" in shown
-    assert "1/8" in shown
-    assert "8/8" in shown
-
-
-def test_no_progress_elsewhere(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with cli._progress("fig2") as progress:
-        assert progress is None
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ([], ["FIGURE"]),
         (["fig9"], ["fig9", "fig8"]),
         (["fig1", "nonsense"], ["nonsense"]),
-        (["fig2", "--trials", "0"], ["`trials`"]),
+        (["fig2", "--trials", "0"], ["--trials"]),
         (["fig2", "--trials", "many"], ["--trials", "many"]),
-        (["fig2", "--workers", "0"], ["`workers`"]),
-        (["fig2", "--workers", "2", "--scheduler", "tcp://nowhere:1"], ["`workers`", "`scheduler`"]),
+        (["fig2", "--workers", "0"], ["--workers"]),
+        (["fig2", "--workers", "2", "--scheduler", "tcp://nowhere:1"], ["--workers", "--scheduler"]),
         (["fig2", "--set", "n"], ["--set", "NAME=VALUE"]),
         (["fig2", "--set", "colour=3"], ["colour", "methods"]),
         (["fig2", "--set", "n=[1,2]"], ["'n'", "int"]),

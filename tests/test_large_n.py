@@ -16,7 +16,7 @@ import fastquad as fq
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "examples" / "large_n.py"
-BENCHMARK = ROOT / "benchmarks" / "large_n.py"
+BENCHMARK = ROOT / "benchmarks" / "studies" / "large_n.py"
 
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="comes with the source tree")
 

@@ -7,7 +7,8 @@ trials are those of `fastquad reproduce`.
 import numpy as np
 import pytest
 
-from fastquad.experiments import sparse
+from fastquad.experiments.figures import noise, phase, spectral
+from fastquad.experiments.figures.common import grouped
 from fastquad.experiments.statistics import median_interval, rate_interval
 
 pytestmark = pytest.mark.statistical
@@ -22,9 +23,9 @@ MEDIANS = {
 
 
 def test_figure_1_medians():
-    settings = sparse.SPECTRAL | {"m": [100, 300, 500]}
-    trials = [row for trial in range(16) for row in sparse.spectral_trial(settings, {}, trial)]
-    for (m, start), rows in sparse.grouped(trials, "m", "start"):
+    settings = spectral.SETTINGS | {"m": [100, 300, 500]}
+    trials = [row for trial in range(16) for row in spectral.trial(settings, {}, trial)]
+    for (m, start), rows in grouped(trials, "m", "start"):
         distances = [row["distance"] for row in rows]
         low, high = median_interval(distances, level=0.99)
         assert low <= MEDIANS[start][m] <= high, (start, m, np.median(distances), low, high)
@@ -50,13 +51,11 @@ N_REFERENCE, N_TRIALS = 22, 20
 
 
 def success_rates(m, k):
-    settings = sparse.PHASE | {"methods": ["WF", "SPF", "TWF"]}
+    settings = phase.SETTINGS | {"methods": ["WF", "SPF", "TWF"]}
     trials = [
-        {"m": m, "k": k} | row
-        for trial in range(N_TRIALS)
-        for row in sparse.phase_trial(settings, {"m": m, "k": k}, trial)
+        {"m": m, "k": k} | row for trial in range(N_TRIALS) for row in phase.trial(settings, {"m": m, "k": k}, trial)
     ]
-    rows = sparse.phase_summary(settings, trials)
+    rows = phase.summary(settings, trials)
     assert not any(row["false_successes"] for row in rows), "a wrong answer was called a success"
     return {row["method"]: row["rate"] for row in rows}
 
@@ -83,10 +82,9 @@ ERRORS = {100: 0.0351, 200: 0.0217, 400: 0.0153, 800: 0.0104}
 
 
 def test_figure_3_error_falls_with_the_root_of_m():
-    settings = sparse.NOISE | {"sigma": [0.1], "methods": ["TWF"]}
+    settings = noise.SETTINGS | {"sigma": [0.1], "methods": ["TWF"]}
     errors = {
-        m: [row["error"] for trial in range(20) for row in sparse.noise_trial(settings, {"m": m}, trial)]
-        for m in ERRORS
+        m: [row["error"] for trial in range(20) for row in noise.trial(settings, {"m": m}, trial)] for m in ERRORS
     }
     means = {m: np.mean(values) for m, values in errors.items()}
     slope = np.polyfit(np.log(list(means)), np.log(list(means.values())), 1)[0]

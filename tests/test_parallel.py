@@ -14,14 +14,14 @@ import pytest
 import threadpoolctl
 
 import fastquad as fq
-from fastquad import parallel
+from fastquad.system import threads
 
 
 @pytest.fixture
 def always_threads(monkeypatch):
     """Use threads however small the work."""
-    monkeypatch.setattr(parallel, "_BYTES_WORTH_A_THREAD", 1)
-    monkeypatch.setattr("fastquad.measurements.stored.CHUNK_BYTES", 1)
+    monkeypatch.setattr(threads, "_BYTES_WORTH_A_THREAD", 1)
+    monkeypatch.setattr("fastquad.measurements.dense.chunks.CHUNK_BYTES", 1)
 
 
 def test_every_chunk_is_done_once_by_several_threads():
@@ -32,19 +32,19 @@ def test_every_chunk_is_done_once_by_several_threads():
         time.sleep(0.005)
         done.append(i)
 
-    parallel.run(task, [(i,) for i in range(40)], 4)
+    threads.run(task, [(i,) for i in range(40)], 4)
     assert sorted(done) == list(range(40))
     assert len(names) > 1
 
 
 def test_little_work_stays_on_one_thread():
     names = set()
-    n_threads = parallel.worthwhile(4, 1000)
-    parallel.run(lambda i: names.add(threading.current_thread().name), [(i,) for i in range(40)], n_threads)
+    n_threads = threads.worthwhile(4, 1000)
+    threads.run(lambda i: names.add(threading.current_thread().name), [(i,) for i in range(40)], n_threads)
     assert names == {threading.current_thread().name}
-    assert parallel.worthwhile(4, 1000) == 1
-    assert parallel.worthwhile(4, 1 << 40) == 4
-    assert parallel.worthwhile(4, 0) == 1
+    assert threads.worthwhile(4, 1000) == 1
+    assert threads.worthwhile(4, 1 << 40) == 4
+    assert threads.worthwhile(4, 0) == 1
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -58,25 +58,25 @@ def test_an_error_in_a_chunk_is_raised_and_stops_the_rest(n_threads):
         done.append(i)
 
     with pytest.raises(RuntimeError, match="chunk 3"):
-        parallel.run(task, [(i,) for i in range(1000)], n_threads)
+        threads.run(task, [(i,) for i in range(1000)], n_threads)
     assert len(done) < 100
 
 
 def test_number_of_threads(monkeypatch):
-    assert parallel.resolve(3) == 3
+    assert threads.resolve(3) == 3
     monkeypatch.delenv("FASTQUAD_NUM_THREADS", raising=False)
-    assert parallel.resolve(None) == len(os.sched_getaffinity(0))
+    assert threads.resolve(None) == len(os.sched_getaffinity(0))
     monkeypatch.setenv("FASTQUAD_NUM_THREADS", "5")
-    assert parallel.resolve(None) == 5
+    assert threads.resolve(None) == 5
     fq.set_num_threads(2)
     try:
-        assert parallel.resolve(None) == 2
-        assert parallel.resolve(7) == 7
+        assert threads.resolve(None) == 2
+        assert threads.resolve(7) == 7
     finally:
         fq.set_num_threads(None)
     monkeypatch.setenv("FASTQUAD_NUM_THREADS", "many")
     with pytest.raises(ValueError, match="`FASTQUAD_NUM_THREADS` must be a positive integer, got 'many'"):
-        parallel.resolve(None)
+        threads.resolve(None)
     for bad in (0, -1, 1.5, True, "2"):
         with pytest.raises(ValueError, match="`n` must be a positive integer"):
             fq.set_num_threads(bad)
@@ -92,10 +92,10 @@ def test_several_python_threads_at_once(always_threads):
         for _ in range(20):
             results[i] = A.products(X[i], n_threads=3)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(X))]
-    for thread in threads:
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(len(X))]
+    for thread in workers:
         thread.start()
-    for thread in threads:
+    for thread in workers:
         thread.join()
     for x, W in zip(X, results, strict=True):
         np.testing.assert_allclose(W, naive.products(array, x), rtol=1e-10)
@@ -106,11 +106,11 @@ def test_a_process_forked_after_use_works():
     """In an interpreter of its own: other libraries that tests load do not survive a fork."""
     code = (
         "import os, numpy as np, fastquad as fq\n"
-        "from fastquad import parallel\n"
-        "parallel._BYTES_WORTH_A_THREAD = 1\n"
+        "from fastquad.system import threads\n"
+        "threads._BYTES_WORTH_A_THREAD = 1\n"
         "A, x = fq.pack(np.random.default_rng(0).standard_normal((2000, 40, 40))), np.ones(40)\n"
         "expected = A.products(x, n_threads=2)\n"
-        "assert parallel._pool is not None\n"
+        "assert threads._pool is not None\n"
         "child = os.fork()\n"
         "same = np.array_equal(A.products(x, n_threads=2), expected)\n"
         "if child == 0: os._exit(0 if same else 1)\n"
@@ -158,7 +158,7 @@ def test_a_decoder_has_the_threads_of_blas():
     A = np.random.default_rng(0).standard_normal((3, 784, 784), dtype=np.float32)
     prior = fq.Generative(fq.decoders.mnist())
     # Adam through a compiled network has threads of its own.
-    for method, own in (("latent", True), (fq.PPower(projection="lm"), True), ("ppower", parallel.cores() > 4)):
+    for method, own in (("latent", True), (fq.PPower(projection="lm"), True), ("ppower", threads.cores() > 4)):
         fq.solve(A, np.ones(3), prior=prior, method=method, max_iter=1)
         before, inside = blas_threads(), []
         fq.solve(

@@ -136,3 +136,13 @@ def test_without_matplotlib_the_error_says_what_to_install(solution, monkeypatch
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"fastquad\[plots\]"):
         fq.plot.convergence(solution)
+
+
+def test_recovery_of_a_complex_signal_shows_modulus_and_phase():
+    problem = fq.problems.gaussian(m=100, n=20, k=4, dtype=complex, rng=0)
+    solution = fq.solve(problem.A, problem.y)
+    figure = fq.plot.recovery(solution, problem.x)
+    assert [ax.get_ylabel() for ax in figure.axes] == ["modulus", "phase"]
+    for ax in figure.axes:
+        true, found = ax.lines[:2]
+        np.testing.assert_allclose(found.get_ydata(), true.get_ydata(), atol=1e-6)

@@ -113,7 +113,7 @@ def test_same_seed_same_problem():
         ({"ensemble": "toeplitz", "m": 6}, ValueError, "`m` must be at most n = 5 for the ensemble 'toeplitz', got 6."),
         ({"noise": -1}, ValueError, "`noise` must be a number, at least 0, got -1."),
         ({"outliers": 1.5}, ValueError, "`outliers` must be between 0 and 1, got 1.5."),
-        ({"dtype": int}, TypeError, "`dtype` must be float32 or float64, got int64."),
+        ({"dtype": int}, TypeError, "`dtype` must be float32, float64, complex64 or complex128, got int64."),
         ({"n_signals": 0}, ValueError, "`n_signals` must be a positive integer, got 0."),
         ({"rng": "x"}, TypeError, "`rng` must be a seed or a numpy.random.Generator, got str."),
     ],

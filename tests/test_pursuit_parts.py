@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import fastquad as fq
-from fastquad.solvers.beam import _distinct, beam
-from fastquad.solvers.extension import Extension, Support
-from fastquad.solvers.growth import Growth
-from fastquad.solvers.pairs import PairStore
+from fastquad.solvers.pursuit.beam import _distinct, beam
+from fastquad.solvers.pursuit.extension import Extension, Support
+from fastquad.solvers.pursuit.growth import Growth
+from fastquad.solvers.pursuit.pairs import PairStore
 
 
 def driven(steps, A):

@@ -3,13 +3,12 @@
 import runpy
 from pathlib import Path
 
-import naive
 import numpy as np
 import pytest
-from test_contractions import calls, relative_error
+from tensors import assert_agrees
 
 import fastquad as fq
-from fastquad.measurements import shifts
+from fastquad.measurements.structured import shifts
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -22,15 +21,6 @@ def shift_matrices(n, cyclic, lags):
             if cyclic or j + d < n:
                 A[i, j, (j + d) % n] += 1
     return A
-
-
-def assert_agrees(A, array):
-    for batch in (None, 1, 2, 5):
-        for name, *arguments in calls(A.m, A.n, batch):
-            got, expected = getattr(A, name)(*arguments), getattr(naive, name)(array, *arguments)
-            assert relative_error(got, expected) < 2e-13, (name, batch)
-    np.testing.assert_allclose(A.matrices(A.m // 2, A.m), naive.sym(array)[A.m // 2 :], rtol=1e-13, atol=1e-13)
-    assert fq.check_gradient(A).ok
 
 
 # -- shifts -----------------------------------------------------------------------------------------------------------
@@ -103,20 +93,18 @@ def test_the_example_finds_points_from_their_distances(cyclic, seed):
 
 
 @pytest.mark.parametrize("weights", [None, "R", "m, R"])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 @pytest.mark.parametrize(("m", "R", "n"), [(1, 1, 1), (1, 3, 5), (7, 2, 1), (20, 3, 33)])
 def test_low_rank_agrees_with_its_twin(m, R, n, dtype, weights):
     rng = np.random.default_rng([m, R, n])
     a = 3 * rng.standard_normal((m, R, n))
-    if dtype.startswith("complex"):
-        a = a + 1j * rng.standard_normal((m, R, n))
     a = a.astype(dtype)
     w = {None: None, "R": rng.standard_normal(R), "m, R": rng.random((m, R))}[weights]
     each = np.broadcast_to(1.0 if w is None else w, (m, R))
     wide = a.astype(complex)
     array = np.einsum("ir,irj,irk->ijk", each, wide, wide.conj()).real
     A = fq.LowRankTensor(a, w)
-    assert A.dtype == ("float32" if dtype in ("float32", "complex64") else "float64")
+    assert A.dtype == ("float32" if dtype == "float32" else "float64")
     assert_agrees(A, array)
 
 

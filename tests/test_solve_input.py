@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fastquad as fq
-from fastquad import Status, checks
+from fastquad import Status, arguments
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,6 @@ def test_scale_of_y(problem, scale):
         (np.ones((4, 4)), ValueError),
         (np.ones((0, 4, 4)), ValueError),
         (np.ones((4, 0, 0)), ValueError),
-        (np.ones((3, 4, 4), dtype=complex), TypeError),
         (np.ones((3, 4, 4), dtype=object), TypeError),
         (None, TypeError),
     ],
@@ -94,7 +93,7 @@ def test_non_finite_A_where_it_is_not_read(problem):
     """Nothing outside the support of sparse iterates matters, so nothing is read there."""
     A = np.zeros((40, 30, 30))
     A[:, :12, :12] = problem.A
-    A[0, 29, 29] = np.nan
+    A[0, 28, 29] = np.nan
     support = np.flatnonzero(problem.x)
     x0 = np.zeros(30)
     x0[:12] = problem.x + 0.01 * (problem.x != 0)
@@ -200,7 +199,7 @@ def test_bad_method(problem, method, error, words):
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("max_iters", "solve() has no option `max_iters`; did you mean `max_iter`?"),
+        ("max_iters", "solve() has no option `max_iters`: give max_iter=..."),
         ("alpha", "which belongs to the method: method=fastquad.TWF(alpha=...)."),
         ("qqq", "solve() has no option `qqq`; it has `prior`, `method`,"),
     ],
@@ -305,5 +304,13 @@ def test_statuses_are_not_exceptions(problem):
 
 
 def test_without_a_seed_it_is_zero():
-    for one, other in zip(checks.generators(None, 3), checks.generators(0, 3), strict=True):
+    for one, other in zip(arguments.generators(None, 3), arguments.generators(0, 3), strict=True):
         assert one.bit_generator.state == other.bit_generator.state
+
+
+def test_the_names_of_methods_that_type_checkers_know_are_all():
+    from typing import get_args
+
+    from fastquad.solvers import METHODS, Method
+
+    assert set(get_args(Method)) == set(METHODS)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logsumexp
 
 from fastquad._kernels import amp, gibbs, growth
-from fastquad.solvers import quartic
+from fastquad.numerics import quartic
 
 
 def denoise_twin(S, D, state, prior, phi2, keep, max_inner, tolerance, learn):
@@ -53,7 +53,7 @@ def packed_block(m, p, rng):
     A = rng.standard_normal((m, p, p))
     A = (A + A.transpose(0, 2, 1)) / 2
     rows, columns = np.tril_indices(p)
-    length = -(-m // growth.LANES) * growth.LANES
+    length = -(-m // growth.MULTIPLE) * growth.MULTIPLE
     pairs = np.zeros((rows.size, length), dtype=np.float32)
     pairs[:, :m] = A[:, rows, columns].T
     return A, pairs, length
@@ -66,12 +66,12 @@ def padded(y, length):
 
 
 def grown(pairs, y, p, seed, skips, limit, cut=np.inf):
-    length = pairs.shape[1]
     members, sizes = np.zeros((1, limit), dtype=np.intp), np.zeros(1, dtype=np.intp)
     values, curve = np.zeros((1, limit)), np.full((1, limit), np.nan)
-    work = np.empty(growth.work_size(length), dtype=np.float32)
-    plan = np.array([*skips, limit, 12], dtype=np.int32)
-    growth.grow(pairs, y, p, np.array([seed]), plan, cut, work, members, values, curve, sizes)
+    block = growth.Block(pairs, y, p)
+    work = np.empty(block.work_size, dtype=np.float32)
+    plan = growth.Plan(skip_first=skips[0], skip_second=skips[1], limit=limit, checkpoint=12, cut=cut)
+    growth.grow(block, plan, np.array([seed]), work, members, values, curve, sizes)
     size = sizes[0]
     return members[0, :size], values[0, :size], curve[0, :size]
 
@@ -123,13 +123,14 @@ def test_the_best_gains_and_the_fit_with_one_more(m, p, size):
     x = np.zeros(p)
     x[: size + 1] = rng.uniform(0.5, 1, size + 1)
     y = np.einsum("ijk,j,k->i", A, x, x)
-    work = np.empty(growth.work_size(length), dtype=np.float32)
+    block = growth.Block(pairs, padded(y, length), p)
+    work = np.empty(block.work_size, dtype=np.float32)
     # Fitted to the first members, as the gains suppose.
     members = np.tile(np.arange(size), (2, 1))
     values = x[members] + 1e-3
-    growth.extend(pairs, padded(y, length), p, 0.0, work, members, values, np.empty(2))
+    growth.extend(block, 0.0, work, members, values, np.empty(2))
     best, gains = np.zeros((2, 4), dtype=np.intp), np.zeros((2, 4), dtype=np.float32)
-    growth.best_gains(pairs, padded(y, length), p, work, members, values, best, gains)
+    growth.best_gains(block, work, members, values, best, gains)
     expected = gains_twin(A, y, members[1], values[1])
     expected[: members.shape[1]] = -1
     np.testing.assert_array_equal(best[1], np.argsort(-expected)[:4])
@@ -137,9 +138,43 @@ def test_the_best_gains_and_the_fit_with_one_more(m, p, size):
     # With the member that was missing, the values are those of x, wherever they were.
     longer, rss = np.append(members, [[size], [size]], axis=1), np.empty(2)
     values = np.append(values, [[np.nan], [np.nan]], axis=1)
-    growth.extend(pairs, padded(y, length), p, 0.0, work, longer, values, rss)
+    growth.extend(block, 0.0, work, longer, values, rss)
     np.testing.assert_allclose(np.abs(values[1]), x[: size + 1], rtol=1e-3)
     assert (rss < 1e-6 * (y @ y)).all()
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_pairs_are_added_by_what_both_save(size):
+    rng = np.random.default_rng(size)
+    m, p = 64, 20
+    A, pairs, length = packed_block(m, p, rng)
+    x = np.zeros(p)
+    x[:size] = rng.uniform(0.5, 1, size)
+    x[[8, 9]] = 0.2, 0.3
+    y = np.einsum("ijk,j,k->i", A, x, x)
+    block = growth.Block(pairs, padded(y, length), p, 2)
+    work = np.empty(block.work_size, dtype=np.float32)
+    members, values = np.arange(size)[None], x[None, :size].copy()
+    best, gains = np.zeros((1, 3), dtype=np.intp), np.zeros((1, 3), dtype=np.float32)
+    growth.best_gains(block, work, members, values, best, gains)
+    W = A[:, :, members[0]] @ values[0]
+    r = W[:, members[0]] @ values[0] - y
+    if size <= 3:  # the members' values follow
+        span, _ = np.linalg.qr(W[:, members[0]])
+        off = W - span @ (span.T @ W)
+    else:
+        off = W
+    expected = np.zeros(p // 2)
+    for j in range((size + 1) // 2, p // 2):
+        c, pair = r @ W[:, 2 * j : 2 * j + 2], off[:, 2 * j : 2 * j + 2]
+        expected[j] = c @ np.linalg.solve(pair.T @ pair, c)
+    order = np.argsort(-expected)[:3]
+    np.testing.assert_array_equal(best[0], 2 * order)
+    np.testing.assert_allclose(gains[0], expected[order], rtol=1e-3)
+    longer, rss = np.append(members, [[8, 9]], axis=1), np.empty(1)
+    values = np.append(values, [[np.nan, np.nan]], axis=1)
+    growth.extend(block, 0.0, work, longer, values, rss)
+    assert rss[0] < 1e-6 * (y @ y)
 
 
 def test_growth_is_given_up_at_the_checkpoint():
@@ -159,8 +194,9 @@ def test_pruning_drops_what_the_data_do_not_need():
     y = np.einsum("ijk,j,k->i", A, x, x) + 0.05 * rng.standard_normal(m)
     members = np.array([2, 5, 9, 11, 0], dtype=np.intp)
     values = x[members] + 1e-3
-    work = np.empty(growth.work_size(length), dtype=np.float32)
-    size, rss = growth.prune(pairs, padded(y, length), p, m, 2 * np.log(p), work, members, values)
+    block = growth.Block(pairs, padded(y, length), p)
+    work = np.empty(block.work_size, dtype=np.float32)
+    size, rss = growth.prune(block, m, 2 * np.log(p), work, members, values)
     assert set(members[:size]) == {2, 5, 9}
     z = np.zeros(p)
     z[members[:size]] = values[:size]
@@ -174,7 +210,7 @@ def test_a_gibbs_sweep_draws_from_the_posterior():
     m, sweeps = 6, 40000
     a = 0.3 * rng.standard_normal(m)
     y = a * 1.2**2 + 0.3 * rng.standard_normal(m)
-    length = growth.LANES
+    length = growth.MULTIPLE
     pairs = np.zeros((1, length), dtype=np.float32)
     pairs[0, :m] = a
     beta, rho, norm2 = 1.5, 0.5, 1.0

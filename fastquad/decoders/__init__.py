@@ -15,6 +15,6 @@ framework is needed. `TorchDecoder` and `JaxDecoder` put any network of those fr
 from fastquad.decoders.base import BaseDecoder
 from fastquad.decoders.dense import Decoder
 from fastquad.decoders.frameworks import JaxDecoder, TorchDecoder
-from fastquad.decoders.stored import load, mnist
+from fastquad.decoders.loading import load, mnist
 
 __all__ = ["BaseDecoder", "Decoder", "JaxDecoder", "TorchDecoder", "load", "mnist"]

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from fastquad.decoders.network import Network
-from fastquad.measurements.base import Float
+from fastquad.decoders.compiled import Network
+from fastquad.typing import Float
 
 Pullback = Callable[[Float], Float]
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from fastquad.decoders import formats
+from fastquad.decoders import files
 from fastquad.decoders.base import BaseDecoder, Compiled, Pullback
-from fastquad.decoders.network import Network
-from fastquad.measurements.base import Float
+from fastquad.decoders.compiled import Network
+from fastquad.typing import Float
 
 # -- activations: (a) -> (f(a), f'(a)) --------------------------------------------------------------------------
 
@@ -174,8 +174,8 @@ class Decoder(BaseDecoder):
         **info : str
             Anything worth telling about the weights, kept beside them.
         """
-        layers = formats.Layers(self.weights, self.biases, list(self.activations))
-        formats.write(path, layers, self.dtype if dtype is None else np.dtype(dtype), info)
+        layers = files.Layers(self.weights, self.biases, list(self.activations))
+        files.write(path, layers, self.dtype if dtype is None else np.dtype(dtype), info)
 
 
 def _float_dtype(dtype: DTypeLike) -> np.dtype:

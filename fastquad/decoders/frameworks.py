@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fastquad import checks
+from fastquad import arguments
 from fastquad.decoders.base import BaseDecoder, Pullback
-from fastquad.measurements.base import Float
+from fastquad.typing import Float
 
 
 class TorchDecoder(BaseDecoder):
@@ -40,7 +40,7 @@ class TorchDecoder(BaseDecoder):
             raise ImportError("TorchDecoder needs PyTorch: pip install 'fastquad[torch]'.") from None
         if not isinstance(module, torch.nn.Module):
             raise TypeError(f"`module` must be a torch.nn.Module, got {type(module).__name__}.")
-        self._torch, self._module, self.n_latent = torch, module, checks.count(n_latent, "n_latent")
+        self._torch, self._module, self.n_latent = torch, module, arguments.count(n_latent, "n_latent")
         parameter = next(module.parameters(), torch.zeros(0))
         self._options: dict[str, Any] = {"dtype": parameter.dtype, "device": parameter.device}
         if parameter.dtype not in (torch.float32, torch.float64):
@@ -117,7 +117,7 @@ class JaxDecoder(BaseDecoder):
         def pull(Z: Any, V: Any) -> Any:
             return jax.vmap(lambda z, v: jax.vjp(flat, z)[1](v)[0])(Z, V)
 
-        self.n_latent = checks.count(n_latent, "n_latent")
+        self.n_latent = arguments.count(n_latent, "n_latent")
         self._forward = jax.jit(jax.vmap(flat))
         self._pull = jax.jit(pull)
         self._jacobian = jax.jit(jax.vmap(jax.jacfwd(flat)))

@@ -10,22 +10,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from fastquad import checks
-from fastquad.experiments import digits, sparse
-from fastquad.experiments.experiment import Experiment, Result, run
+from fastquad import arguments
+from fastquad.experiments.experiment import Experiment, run
+from fastquad.experiments.figures import digits, levels, noise, phase, spectral
+from fastquad.experiments.result import Result, Settings
 
 __all__ = ["FIGURES", "Experiment", "Result", "reproduce"]
 
 
-def _sparse(name: str, title: str, trials: int, quick: int, kind: str, settings: dict[str, Any]) -> Experiment:
-    functions = {part: getattr(sparse, f"{kind}_{part}") for part in ("cells", "trial", "summary")}
-    seeds = {"spectral": "[1, trial]", "phase": "[2, m, k, trial]", "noise": "[3, m, trial]"}[kind]
-    return Experiment(name, title, settings, trials, quick, **functions, draw=kind, seeds=seeds)
+def _sparse(name: str, title: str, trials: int, quick: int, figure: ModuleType, seeds: str) -> Experiment:
+    return Experiment(
+        name, title, figure.SETTINGS, trials, quick, figure.cells, figure.trial, figure.summary, figure.draw, seeds
+    )
 
 
-def _digits(name: str, title: str, trials: int, quick: int, draw: str, settings: dict[str, Any]) -> Experiment:
+def _digits(name: str, title: str, trials: int, quick: int, settings: Settings, draw: Callable[..., Any]) -> Experiment:
     seeds = "images: [5, trial]; A: [6, trial]; noise: [7, m, trial]"
     return Experiment(name, title, settings, trials, quick, digits.cells, digits.trial, digits.summary, draw, seeds)
 
@@ -34,14 +36,15 @@ def _digits(name: str, title: str, trials: int, quick: int, draw: str, settings:
 FIGURES: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
-        _sparse("fig1", "Distance of the spectral starts from x", 100, 10, "spectral", sparse.SPECTRAL),
-        _sparse("fig2", "Success rates", 100, 2, "phase", sparse.PHASE),
-        _sparse("fig3", "Error under noise", 50, 5, "noise", sparse.NOISE),
-        _digits("fig4", "Digits from m = 120 measurements", 1, 1, "pictures", digits.FEW),
-        _digits("fig5", "Digits from m = 400 measurements", 1, 1, "pictures", digits.MANY),
-        _digits("fig6", "Digits: cosine similarity against m", 3, 1, "cosine_by_m", digits.BY_M),
-        _digits("fig7", "Digits from m = 200 measurements with noise σ = 0.2", 1, 1, "pictures", digits.NOISY),
-        _digits("fig8", "Digits: cosine similarity against the noise", 3, 1, "cosine_by_sigma", digits.BY_SIGMA),
+        _sparse("fig1", "Distance of the spectral starts from x", 100, 10, spectral, "[1, trial]"),
+        _sparse("fig2", "Success rates", 100, 2, phase, "[2, m, k, trial]"),
+        _sparse("fig3", "Error under noise", 50, 5, noise, "[3, m, trial]"),
+        _digits("fig4", "Digits from m = 120 measurements", 1, 1, digits.FEW, digits.pictures),
+        _digits("fig5", "Digits from m = 400 measurements", 1, 1, digits.MANY, digits.pictures),
+        _digits("fig6", "Digits: cosine similarity against m", 3, 1, digits.BY_M, digits.cosine_by_m),
+        _digits("fig7", "Digits from m = 200 measurements with noise σ = 0.2", 1, 1, digits.NOISY, digits.pictures),
+        _digits("fig8", "Digits: cosine similarity against the noise", 3, 1, digits.BY_SIGMA, digits.cosine_by_sigma),
+        _sparse("noise", "Error against the level of the noise", 50, 3, levels, "[9, k, m, trial]"),
     )
 }
 
@@ -61,7 +64,8 @@ def reproduce(
 
     Parameters
     ----------
-    figure : {"fig1", ..., "fig8"}
+    figure : {"fig1", ..., "fig8", "noise"}
+        "noise" is not in the paper: the error against σ, with the Bayes optimum.
     folder : path
         Where finished trials are kept, and where the tables (CSV, JSON) go: made where it does not exist. An error
         where it holds trials with other settings.
@@ -96,14 +100,14 @@ def reproduce(
     >>> result.rows[0]["rate"]  # doctest: +SKIP
     1.0
     """
-    experiment = FIGURES[checks.choice(figure, "figure", FIGURES)]
+    experiment = FIGURES[arguments.choice(figure, "figure", FIGURES)]
     if settings:
         experiment = experiment.changed(settings)
     if trials is None:
         trials = experiment.quick_trials if quick else experiment.trials
-    checks.count(trials, "trials")
+    arguments.count(trials, "trials")
     if workers is not None:
-        checks.count(workers, "workers")
+        arguments.count(workers, "workers")
     if workers is not None and scheduler is not None:
         raise ValueError("`workers` and `scheduler` exclude each other: the cluster has workers of its own.")
     path = Path(folder)

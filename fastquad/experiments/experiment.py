@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
+import logging
 import math
 import os
 import platform
@@ -11,18 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fastquad.experiments import workers as pool
 from fastquad.experiments.records import Record, Records, write
+from fastquad.experiments.result import Result, Row, Settings, finite
+from fastquad.system.progress import Bar
 
-Row = dict[str, Any]
-Settings = dict[str, Any]
+_log = logging.getLogger("fastquad")
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,8 @@ class Experiment:
     cells, trial, summary : functions
         `cells(settings)` lists the cells, `trial(settings, cell, number)` gives the rows that one trial found, and
         `summary(settings, rows)` makes the table of the figure.
-    draw : str
-        The function in `fastquad.experiments.drawing` that plots the result.
+    draw : function
+        `draw(result)` plots it.
     seeds : str
         What `numpy.random.default_rng` is given for a trial.
     """
@@ -55,7 +53,7 @@ class Experiment:
     cells: Callable[[Settings], list[Row]] = field(repr=False)
     trial: Callable[[Settings, Row, int], list[Row]] = field(repr=False)
     summary: Callable[[Settings, list[Row]], list[Row]] = field(repr=False)
-    draw: str = field(repr=False)
+    draw: Callable[[Result], Any] = field(repr=False)
     seeds: str = field(repr=False)
 
     def changed(self, settings: Mapping[str, Any]) -> Experiment:
@@ -89,56 +87,6 @@ class Experiment:
         return Result(self, rows, self.summary(self.settings, rows), _about(sessions, records, used))
 
 
-@dataclass(frozen=True)
-class Result:
-    """What an experiment found.
-
-    Attributes
-    ----------
-    experiment : Experiment
-    trials : list of dict
-        One row for each trial and method.
-    rows : list of dict
-        The table of the figure: means, medians or rates, with 95% confidence intervals in "low" and "high".
-    about : dict
-        How many trials there are, when and with which versions they were run, and the time that they took.
-    """
-
-    experiment: Experiment
-    trials: list[Row] = field(repr=False)
-    rows: list[Row] = field(repr=False)
-    about: dict[str, Any] = field(repr=False)
-
-    def save(self, folder: Path) -> list[Path]:
-        """Write the tables (CSV), and settings, versions and table (JSON)."""
-        name = self.experiment.name
-        table, trials, description = (folder / f"{name}{end}" for end in (".csv", "-trials.csv", ".json"))
-        _write_csv(table, self.rows)
-        _write_csv(trials, [{key: row[key] for key in row if key != "pixels"} for row in self.trials])
-        content = {
-            "figure": name,
-            "title": self.experiment.title,
-            "settings": self.experiment.settings,
-            "seeds": self.experiment.seeds,
-            "confidence": "95%: Clopper–Pearson for rates, order statistics for medians, Student's for means",
-            **self.about,
-            "rows": self.rows,
-        }
-        text = json.dumps(finite(content), indent=1, ensure_ascii=False, allow_nan=False)
-        _replace(description, text + "\n")
-        return [table, trials, description]
-
-    def draw(self, folder: Path) -> list[Path]:
-        """Write the plot, as PNG and SVG."""
-        figure = getattr(import_module("fastquad.experiments.drawing"), self.experiment.draw)(self)
-        paths = [folder / f"{self.experiment.name}.{end}" for end in ("png", "svg")]
-        for path in paths:
-            # No date in the file: the same data give the same bytes.
-            metadata = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(path, dpi=150, metadata=metadata)
-        return paths
-
-
 def run(
     experiment: Experiment,
     folder: Path,
@@ -151,33 +99,38 @@ def run(
     """Run the trials that are not on disk yet, and make the table."""
     records = Records(folder)
     records.claim(experiment.settings)
-    done = {(_key(record["cell"]), record["trial"]) for record in records.load()[1]}
-    units = experiment.units(trials, done)
+    units = _missing(experiment, records, trials)
     total = trials * len(experiment.cells(experiment.settings))
+    before = total - len(units)
     if progress is not None:
-        progress(total - len(units), total)
+        progress(before, total)
     if units:
+        _log.info("%s: %d of %d trials are left", experiment.name, len(units), total)
         session = {"versions": _versions(), "machine": _machine(), "workers": workers, "scheduler": scheduler}
-        with (
-            records.appending(session) as stream,
-            closing(pool.run(units, workers=workers, scheduler=scheduler)) as finished,
-        ):
-            for count, record in enumerate(finished, 1):
-                write(stream, finite(record))
-                if progress is not None:
-                    progress(total - len(units) + count, total)
+        with records.appending(session) as stream:
+            # Once more, now that no other run can add to them.
+            units = _missing(experiment, records, trials)
+            n_done = total - len(units)
+            with (
+                closing(pool.run(units, workers=workers, scheduler=scheduler)) as finished,
+                Bar(experiment.name, total, " trials", n_done, at_once=True) as bar,
+            ):
+                for record in finished:
+                    if record is None:  # nothing is finished yet, but time goes on
+                        bar.advance(0)
+                        continue
+                    n_done += 1
+                    write(stream, finite(record))
+                    bar.advance()
+                    if progress is not None:
+                        progress(n_done, total)
     return experiment.result(folder, trials)
 
 
-def finite(value: Any) -> Any:
-    """For JSON: with null for NaN and inf, and plain numbers for NumPy's."""
-    if isinstance(value, Mapping):
-        return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(entry) for entry in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _missing(experiment: Experiment, records: Records, trials: int) -> list[pool.Unit]:
+    """The trials that are not on disk yet."""
+    done = {(_key(record["cell"]), record["trial"]) for record in records.load()[1]}
+    return experiment.units(trials, done)
 
 
 def _key(cell: Row) -> str:
@@ -186,26 +139,6 @@ def _key(cell: Row) -> str:
 
 def _both_numbers(a: Any, b: Any) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in (a, b))
-
-
-def _write_csv(path: Path, rows: list[Row]) -> None:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    lines = [columns, *([_cell(row.get(column)) for column in columns] for row in rows)]
-    beside = path.with_name(path.name + ".part")
-    with beside.open("w", newline="", encoding="utf-8") as stream:
-        csv.writer(stream, lineterminator="\n").writerows(lines)
-    beside.replace(path)
-
-
-def _cell(value: Any) -> Any:
-    value = finite(value)
-    return f"{value:.6g}" if isinstance(value, float) else value
-
-
-def _replace(path: Path, text: str) -> None:
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
 
 
 # -- when, where and for how long -------------------------------------------------------------------------------

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from fastquad.locks import lock
+from fastquad.system.files import explained, open_alone, open_regular, parsed, replacing, write_all
 
 Record = dict[str, Any]
 
@@ -34,14 +35,12 @@ class Records:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "settings.json"
         wanted = json.loads(json.dumps(settings))
-        if not file.exists():
-            beside = file.with_suffix(".part")
-            beside.write_text(json.dumps(wanted, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            beside.replace(file)
-            return
+        with suppress(FileExistsError), replacing(file, "output", fresh=True) as stream:
+            stream.write((json.dumps(wanted, indent=2, ensure_ascii=False) + "\n").encode())
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError:
+            with open_regular(file) as raw:
+                found = dict(parsed(raw.read()))
+        except (ValueError, TypeError):
             raise ValueError(f"`output`: {str(file)!r} cannot be read. Delete {str(self.folder)!r}.") from None
         differing = [key for key in sorted(wanted.keys() | found.keys()) if wanted.get(key) != found.get(key)]
         if differing:
@@ -61,37 +60,33 @@ class Records:
     def _parsed(self) -> Iterator[Record]:
         if not self.path.exists():
             return
-        with self.path.open("rb") as stream:
+        with BufferedReader(open_regular(self.path)) as stream:
             for number, line in enumerate(stream, 1):
                 if not line.endswith(b"\n"):
                     return  # cut short
                 try:
-                    yield json.loads(line)
-                except ValueError:
+                    yield dict(parsed(line))
+                except (ValueError, TypeError):
                     raise ValueError(f"line {number} of {str(self.path)!r} is damaged: delete that line.") from None
 
     @contextmanager
-    def appending(self, session: Mapping[str, Any]) -> Iterator[IO[bytes]]:
+    def appending(self, session: Mapping[str, Any]) -> Iterator[FileIO]:
         """The file, open for `write`, for this process alone; what was cut short is gone."""
-        with self.path.open("ab+") as stream:
-            _lock(stream, self.folder)
-            stream.seek(0)
-            stream.truncate(stream.read().rfind(b"\n") + 1)
-            write(stream, {"session": dict(session), "started": now()})
-            yield stream
+        busy = f"`output`: another run is at work in {str(self.folder)!r}."
+        with explained("output", self.path, "What is finished stays: make room and run it again to go on"):
+            try:
+                stream = open_alone(self.path, busy)
+            except BlockingIOError:
+                raise ValueError(busy) from None
+            with stream:
+                end = stream.read().rfind(b"\n") + 1
+                stream.truncate(end)
+                stream.seek(end)
+                write(stream, {"session": dict(session), "started": now()})
+                yield stream
 
 
-def write(stream: IO[bytes], record: Mapping[str, Any]) -> None:
+def write(stream: FileIO, record: Mapping[str, Any]) -> None:
     """Append one line; it is with the system when this returns, and outlives the process."""
-    stream.write(json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n")
-    stream.flush()
-
-
-def _lock(stream: IO[bytes], folder: Path) -> None:
-    """Keep a second run out of the folder, where the system can."""
-    try:
-        alone = lock(stream)
-    except OSError:  # a file system without locks
-        return
-    if not alone:
-        raise ValueError(f"`output`: another run is at work in {str(folder)!r}.")
+    line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    write_all(stream, stream.tell(), line)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import beta, binom, t
 
-from fastquad.measurements.base import Float
+from fastquad.typing import Float
 
 LEVEL = 0.95
 

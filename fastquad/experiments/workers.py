@@ -15,11 +15,15 @@ from itertools import islice
 from multiprocessing.connection import wait as wait_for
 from typing import Any
 
-from fastquad import parallel
 from fastquad.experiments.records import Record, now
+from fastquad.system import threads
 
 # What BLAS and fastquad read when they are loaded: trials are the parallel part, and none of them needs more.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "FASTQUAD_NUM_THREADS")
+# Trials share the terminal of the process that started them, whose bar is the only one.
+_QUIET = {"FASTQUAD_PROGRESS": "0"}
+#: Seconds after which those who wait for a trial are told that there is none yet.
+_HEARTBEAT = 0.5
 
 #: (function, its arguments but the trial, trial)
 Unit = tuple[Callable[..., list[dict[str, Any]]], dict[str, Any], dict[str, Any], int]
@@ -42,21 +46,21 @@ def perform(unit: Unit) -> Record:
 
 def run(
     units: list[Unit], *, workers: int | None = None, scheduler: str | None = None
-) -> Generator[Record, None, None]:
-    """The records of the units, as they are finished."""
+) -> Generator[Record | None, None, None]:
+    """The records of the units, as they are finished; and None every half second in which none was."""
     if scheduler is not None:
         return _on_dask(units, scheduler)
-    n = parallel.resolve(None) if workers is None else workers
+    n = threads.resolve(None) if workers is None else workers
     return _in_processes(units, min(n, len(units)))
 
 
-def _in_processes(units: list[Unit], n: int) -> Generator[Record, None, None]:
+def _in_processes(units: list[Unit], n: int) -> Generator[Record | None, None, None]:
     if not units:
         return
     others = set(multiprocessing.active_children())
     # A fresh interpreter for each: nothing of this process, threads least of all, is taken along.
     context = multiprocessing.get_context("spawn")
-    with _environment(dict.fromkeys(_ONE_THREAD, "1")):
+    with _environment(dict.fromkeys(_ONE_THREAD, "1") | _QUIET):
         pool = ProcessPoolExecutor(n, mp_context=context, initializer=_begin)
         try:
             yield from _as_finished(pool, units, in_flight=2 * n)
@@ -72,12 +76,16 @@ def _in_processes(units: list[Unit], n: int) -> Generator[Record, None, None]:
             pool.shutdown(cancel_futures=True)
 
 
-def _as_finished(pool: ProcessPoolExecutor, units: Iterable[Unit], in_flight: int) -> Generator[Record, None, None]:
+def _as_finished(
+    pool: ProcessPoolExecutor, units: Iterable[Unit], in_flight: int
+) -> Generator[Record | None, None, None]:
     """Hand out the units in order, no more than `in_flight` at a time."""
     remaining = iter(units)
     waiting: set[Future[Record]] = {pool.submit(perform, unit) for unit in islice(remaining, in_flight)}
     while waiting:
-        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        done, waiting = wait(waiting, _HEARTBEAT, return_when=FIRST_COMPLETED)
+        if not done:
+            yield None
         waiting |= {pool.submit(perform, unit) for unit in islice(remaining, len(done))}
         for future in done:
             yield future.result()
@@ -111,7 +119,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _on_dask(units: list[Unit], address: str) -> Generator[Record, None, None]:
+def _on_dask(units: list[Unit], address: str) -> Generator[Record | None, None, None]:
     with connect(address) as client:
         from distributed import as_completed
 
@@ -138,5 +146,5 @@ def connect(address: str) -> Any:
 
 
 def _perform_on_one_thread(unit: Unit) -> Record:
-    parallel.set_num_threads(1)
+    threads.set_num_threads(1)
     return perform(unit)

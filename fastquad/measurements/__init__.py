@@ -1,18 +1,22 @@
 """What A is: the contractions (base), then one file a kind."""
 
 from fastquad.measurements.base import Measurements
-from fastquad.measurements.computed import ComputedTensor
-from fastquad.measurements.distributed import DistributedTensor, distribute
-from fastquad.measurements.door import as_measurements, open, pack
-from fastquad.measurements.gaussian import GaussianTensor
-from fastquad.measurements.low_rank import LowRankTensor
-from fastquad.measurements.packed import PackedTensor
-from fastquad.measurements.rank_one import RankOneTensor
-from fastquad.measurements.raw import RawTensor
-from fastquad.measurements.shifts import ShiftTensor
-from fastquad.measurements.streamed import StreamedTensor
+from fastquad.measurements.cluster.placement import distribute
+from fastquad.measurements.cluster.tensor import DistributedTensor
+from fastquad.measurements.computed.function import ComputedTensor
+from fastquad.measurements.computed.gaussian import GaussianTensor
+from fastquad.measurements.convert import as_measurements, open, pack
+from fastquad.measurements.dense.packed import PackedTensor
+from fastquad.measurements.dense.raw import RawTensor
+from fastquad.measurements.disk.streamed import StreamedTensor
+from fastquad.measurements.structured.affine import AffineTensor
+from fastquad.measurements.structured.low_rank import LowRankTensor
+from fastquad.measurements.structured.rank_one import RankOneTensor
+from fastquad.measurements.structured.shifts import ShiftTensor
+from fastquad.measurements.structured.sparse import SparseTensor
 
 __all__ = [
+    "AffineTensor",
     "ComputedTensor",
     "DistributedTensor",
     "GaussianTensor",
@@ -22,6 +26,7 @@ __all__ = [
     "RankOneTensor",
     "RawTensor",
     "ShiftTensor",
+    "SparseTensor",
     "StreamedTensor",
     "as_measurements",
     "distribute",

@@ -1,7 +1,9 @@
 """What is known of the signal."""
 
 from fastquad.priors.base import Prior
+from fastquad.priors.discrete import Discrete
 from fastquad.priors.generative import Generative
+from fastquad.priors.piecewise import PiecewiseConstant
 from fastquad.priors.sparse import Sparse
 
-__all__ = ["Generative", "Prior", "Sparse"]
+__all__ = ["Discrete", "Generative", "PiecewiseConstant", "Prior", "Sparse"]

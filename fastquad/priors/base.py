@@ -1,17 +1,211 @@
-"""What a prior is: the little that the front door has to know of it."""
+"""What a prior is: what it knows of the signal, in the words in which methods ask for it.
+
+AMP turns the measurements into `b = a x + sqrt(a) N(0, I)`: the signal itself, seen through Gaussian noise. What a
+prior has to say then is the posterior of x given b, and nothing of A or y. A prior of your own is a class with that one
+method:
+
+    class Mine(fastquad.Prior):
+        def denoise(self, b, a):
+            return mean, variance                 E x_j and Var x_j given b, each (n,); P(x_j ≠ 0) may follow
+
+What else a prior may offer, and who asks for it:
+
+    starts(seen)                   where AMP starts, the likeliest first; default: from the first weighted sum alone
+    coordinates(z, weight, size)   in which Levenberg–Marquardt goes on: a support, or the columns of a matrix
+    nearest(x)                     the signal of this kind nearest to x: what PGD projects on, TWF after each step, and
+                                   AMP rounds to where `rounds`
+    admits(x)                      whether x is of this kind: the certificate rules out rivals that are not
+    freedom(x)                     how many numbers x is told by: a fit proves nothing unless there are fewer than m
+
+A prior with parameters to learn makes a `Denoiser` for each attempt of AMP, which keeps what it has learnt:
+
+    mean, variance, weight = denoiser.denoise(b, a)
+    denoiser.learn(posterior, phi2)                     EM: its own parameters (ρ, the slab …), given |x|² ≈ phi2
+
+AMP calls `estimate` after every pass over A, which goes through denoise and learn a few times on the matrix S of the
+pass; a denoiser with a compiled loop overrides it.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from fastquad.typing import Float, Indices
+
+#: The inner loop ends where a step moves z by less than this share of |x|.
+INNER_TOLERANCE = 1e-3
 
 
-class Prior(ABC):
-    """What is known of the signal."""
+class Posterior(NamedTuple):
+    """What is known of each coordinate: its mean, its variance, and the probability that it is not zero."""
 
-    #: "sparse" or "generative": a method says with which kinds it works.
-    kind: ClassVar[str]
+    mean: Float
+    variance: Float
+    weight: Float
+
+
+class Estimate:
+    """What AMP holds of x, updated in place: z, the z before, the variances v and the weights π, (n,) each."""
+
+    def __init__(self, z: Float, v: Float | float) -> None:
+        #: The rows z, z_old, v, π, and three of scratch for a compiled loop.
+        self.array = np.zeros((7, z.size))
+        self.array[0] = self.array[1] = z
+        self.array[2] = v
+        self.z, self.z_old, self.v, self.weight = self.array[:4]
+
+
+class Denoiser(ABC):
+    """The posterior of x given `b = a x + sqrt(a) N(0, I)`: all that AMP has to know of a prior."""
+
+    #: |z|² is kept above this share of |x|²: without that z = 0 is a trap for m < n. 0 where a coordinate is known.
+    floor: ClassVar[float] = 0.3
+    #: Whether x has no zeros, so that the weights may say something else.
+    dense: ClassVar[bool] = False
+    #: Whether the parameters are learnt, so that the posterior's own variances can be believed.
+    learns: bool = True
 
     @abstractmethod
-    def check(self, n: int) -> None:
+    def denoise(self, b: Float, a: float) -> Posterior:
+        """The mean, the variance and P(x_j ≠ 0) of each coordinate."""
+
+    def learn(self, posterior: Posterior, phi2: float) -> None:  # noqa: B027  (a prior may have nothing to learn)
+        """Update the parameters by EM, given the posterior under the old ones and |x|² ≈ phi2."""
+
+    def estimate(self, S: Float, D: float, at: Estimate, phi2: float, keep: float, inner: int) -> None:
+        """Estimate the spike xx^T in S, whose off-diagonal entries have noise of variance D, in place.
+
+        `b = (S z − (Σv) z_old)/D, a = |z|²/D`, then the posterior of x given them, with the share `keep` of the old
+        estimate, at most `inner` times.
+        """
+        z, z_old, v = at.z, at.z_old, at.v
+        for _ in range(inner):
+            b = (S @ z - float(v.sum()) * z_old) / D
+            posterior = self.denoise(b, float(z @ z) / D)
+            z_old[:] = z
+            z *= keep
+            z += (1 - keep) * posterior.mean
+            v *= keep
+            v += (1 - keep) * posterior.variance
+            at.weight[:] = posterior.weight
+            self.learn(posterior, phi2)
+            # A NaN ends the loop too; AMP looks at z.
+            if not float(np.sum((z - z_old) ** 2)) > INNER_TOLERANCE**2 * phi2:
+                break
+
+
+class Plain(Denoiser):
+    """The denoiser of a prior with nothing to learn: its own `denoise`."""
+
+    def __init__(self, function: Callable[[Float, float], Any]) -> None:
+        self.function = function
+
+    def denoise(self, b: Float, a: float) -> Posterior:
+        mean, variance, *rest = self.function(b, a)
+        return Posterior(mean, variance, rest[0] if rest else np.ones(b.size))
+
+
+class Seen(NamedTuple):
+    """What AMP has read before its first estimate: `S0 = Σ y_i Ã_i/m` at unit scale, |x|² as y says, the shape."""
+
+    S0: Float
+    phi2: float
+    m: int
+    n: int
+
+
+class Start(NamedTuple):
+    """Where AMP starts: a direction (n,), its denoiser, and how it goes on from there.
+
+    `keep` is the share of the old estimate in the new, `inner` how often a pass's matrix is gone through, `norm` what
+    |x|² is as a multiple of what y says.
+    """
+
+    direction: Float
+    denoiser: Denoiser
+    keep: float = 0.4
+    inner: int = 10
+    norm: float = 1.1
+
+
+class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on the method that asks)
+    """What is known of the signal: subclass it for a prior of your own.
+
+    One method is enough, `denoise(b, a)`: the posterior mean and variance of each coordinate of x where
+    `b = a x + sqrt(a) N(0, I)` has been seen. `fastquad.check_prior` tells whether it does what AMP expects.
+
+    Examples
+    --------
+    A signal whose entries are ±1, as a class of one's own:
+
+    >>> import numpy as np
+    >>> import fastquad as fq
+    >>> class Signs(fq.Prior):
+    ...     rounds = True
+    ...
+    ...     def denoise(self, b, a):
+    ...         return np.tanh(b), 1 - np.tanh(b) ** 2
+    ...
+    ...     def nearest(self, x):
+    ...         return np.where(x < 0, -1.0, 1.0)
+    >>> fq.check_prior(Signs(), n=50).ok
+    True
+    >>> rng = np.random.default_rng(0)
+    >>> A, x = rng.standard_normal((50, 50, 50)), rng.choice([-1.0, 1.0], 50)
+    >>> solution = fq.solve(A, fq.measure(A, x), prior=Signs())
+    >>> fq.distance(solution.x, x)
+    0.0
+    """
+
+    #: "sparse", "generative", or "denoiser": a method says with which kinds it works.
+    kind: ClassVar[str] = "denoiser"
+    #: Whether −x is as likely as x.
+    signed: bool = True
+    #: Whether AMP hands over by `nearest`, to a set of signals without a continuum.
+    rounds: ClassVar[bool] = False
+    #: At most so many sweeps in a run of AMP.
+    max_sweeps: ClassVar[int] = 60
+
+    @property
+    def traits(self) -> tuple[str, ...]:
+        """The names of what is known beyond the kind: a method must say that it uses them."""
+        return ()
+
+    def check(self, n: int) -> None:  # noqa: B027  (most fit any length)
         """Raise ValueError where this cannot be the prior of a signal of length n."""
+
+    def denoise(self, b: Float, a: float) -> Any:
+        """The mean, the variance and, where x has zeros, P(x_j ≠ 0) of each coordinate, given b."""
+        raise TypeError(f"`prior` must define denoise(b, a) for this method, which {type(self).__name__} does not.")
+
+    def denoiser(self, n: int, rho: float, phi2: float, learns: bool = True) -> Denoiser:
+        """A new denoiser, for a signal with about ρ n nonzeros and |x|² ≈ phi2."""
+        return Plain(self.denoise)
+
+    def starts(self, seen: Seen) -> list[Start]:
+        """Where AMP is to start, before its usual starts, which have no sign."""
+        return []
+
+    def coordinates(self, z: Float, weight: Float, size: int) -> Indices | Float:
+        """Where x is likely to be, given AMP's estimate: at most `size` coordinates, or a matrix (n, p) of them.
+
+        `weight` is P(x_j ≠ 0).
+        """
+        count = min(int(np.count_nonzero(weight > 0.1)) + 2, size)
+        return np.sort(np.argsort(-(np.abs(z) + 1e-300) * weight, kind="stable")[:count])
+
+    def nearest(self, x: Float) -> Float:
+        """The signal of this kind that is nearest to x."""
+        return x
+
+    def admits(self, x: Float) -> bool:
+        """Whether x is a signal of this kind, to rounding."""
+        return True
+
+    def freedom(self, x: Float) -> int:
+        """How many numbers a signal of this kind is told by, at x."""
+        return int(np.count_nonzero(x))

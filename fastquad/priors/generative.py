@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from fastquad.decoders.base import BaseDecoder, Compiled, Pullback
-from fastquad.measurements.base import Float
 from fastquad.priors import projection
 from fastquad.priors.base import Prior
+from fastquad.typing import Float
 
 # How many samples of the decoder stand for its range.
 _N_SAMPLES = 1000

@@ -16,11 +16,11 @@ import math
 
 import numpy as np
 
-from fastquad import parallel
 from fastquad.decoders import BaseDecoder
-from fastquad.decoders.network import Plan
-from fastquad.measurements.base import Float
-from fastquad.priors.least_squares import Indices, Normal, minimize, normal
+from fastquad.decoders.compiled import Plan
+from fastquad.numerics.least_squares import Normal, minimize, normal
+from fastquad.system import threads
+from fastquad.typing import Float, Indices
 
 # Of Adam: the decay of the two averages, and what keeps the quotient finite.
 _MEAN_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
@@ -87,7 +87,7 @@ def _descend(g: BaseDecoder, state: Float, targets: Float, plan: Plan, n_threads
     compiled = g.compiled()
     if compiled is None:
         return descend(g, state, targets, plan)
-    compiled.network.descend(state, targets, plan, unit=compiled.unit, n_threads=parallel.resolve(n_threads))
+    compiled.network.descend(state, targets, plan, unit=compiled.unit, n_threads=threads.resolve(n_threads))
 
 
 def descend(g: BaseDecoder, state: Float, targets: Float, plan: Plan) -> None:
@@ -140,7 +140,8 @@ def levenberg_marquardt(
 
 def _distances(g: BaseDecoder, Z: Float, targets: Float) -> Float:
     difference = g.forward(Z) - targets
-    return np.einsum("bn,bn->b", difference, difference)
+    distances: Float = np.einsum("bn,bn->b", difference, difference)
+    return distances
 
 
 def _best(cost: Float, b: int, size: int) -> Indices:

@@ -5,54 +5,81 @@ Each stage is tried where it is likely to be the cheapest that succeeds, and the
     from x0                       Levenberg–Marquardt from the user's start
     a quick pursuit               where the diagonals hint at few large coordinates and its block is at most 0.1 pass
     Levenberg–Marquardt           on all coordinates, from the spectral vector, for m >= 1.3 n: no prior is needed there
-    AMP, six starts               for m >= n/2
-    pursuit, all levels           first for m < n/2, last for m > n
-    Gibbs sampling                at cycling temperatures
-    AMP, twelve other settings    before sampling for m > n
+    AMP, three batches of starts  from spectral vectors, and from what the stages before have got
+    pursuit, all levels           for m <= n; before AMP for m < n/3, after its first batch for m < n/2
+
+    AMP, other starts, settings   these and sampling only where the user gives `max_passes` or says `noise=0`:
+    Gibbs sampling                they take hundreds and thousands of passes
 
 An answer is certified by a relative residual below 1e-9 with fewer free coordinates than measurements. Where nothing
-fits exactly, a fit that is far better than chance is taken for signal in noise (see `fastquad.solvers.noise`).
+fits exactly, what AMP believes of x is the answer, with its error (see `fastquad.solvers.amp.belief`); where AMP is not
+affordable, a fit that is far better than chance (`fastquad.solvers.parts.noise_fit`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fastquad.measurements.base import Float
-from fastquad.solvers import amp, gibbs, noise, pursuit
-from fastquad.solvers.base import Problem, Solver
-from fastquad.solvers.driver import Diagonals, Note, Outcome, Steps
-from fastquad.solvers.ensemble import Entries, sample_entries
-from fastquad.solvers.lm import Fit, GrowingBlock, Rule, fit
-from fastquad.solvers.spectral import leading_eigenvector
-from fastquad.solvers.verdict import exact_enough, verdict
+from fastquad.engine.entries import Entries, sample_entries
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import Note, Outcome, Steps
+from fastquad.engine.steps import Stage as Announced
+from fastquad.engine.verdict import exact_enough
+from fastquad.measurements.contractions import Diagonals
+from fastquad.numerics.levenberg_marquardt import Rule
+from fastquad.solvers import gibbs, structured
+from fastquad.solvers.amp import search as amp
+from fastquad.solvers.amp import warm
+from fastquad.solvers.amp.ensemble import affordable
+from fastquad.solvers.amp.guided import guided
+from fastquad.solvers.amp.guided import steps as guided_steps
+from fastquad.solvers.amp.hand_over import SparseHandOver
+from fastquad.solvers.base import Solver, options
+from fastquad.solvers.parts import noise_fit as noise
+from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.solvers.pursuit import solver as pursuit
+from fastquad.solvers.pursuit import tuning
+from fastquad.typing import Float
 
 Stage = Generator[Any, Any, Outcome | None]
 
+# The inverse variance of entries of A whose squares are numbers lies within this factor of one.
+_EXTREME = 1e210
 # From this ratio m/n on, Levenberg–Marquardt from the spectral vector needs no prior.
 _LM_RATIO = 1.3
-_FROM_START = Rule(max_steps=30, patience=8)
+# Below these ratios pursuit comes first: its first level, and all of them.
+_FIRST_LEVEL_RATIO, _PURSUIT_RATIO = 1 / 2, 1 / 3
+# How long a descent may stand still, and longer where A has a structure: of 607 that converge, 581 do within this.
+DESCENT = Rule(max_steps=100, patience=5, factor=1.01, bottom=1e-3)
+PATIENT = Rule(max_steps=100, patience=10, factor=1.01, bottom=1e-3)
 # Quick pursuit: at most this share of A's pairs, and this share of the coordinates.
 _QUICK_SHARE = 0.1
 # A larger tensor is not sampled: a sweep over it takes too long.
 _SAMPLED_ENTRIES = 4e6
 _CYCLES = 12
+# Sweeps of the later batches of AMP; runs that predict well go on until they settle.
+_SWEEPS_LATER = 12
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class Auto(Solver):
     """The default: pursuit, AMP and Levenberg–Marquardt, combined so that the cheapest that can succeed comes first."""
 
     name: ClassVar[str] = "auto"
-    certifies: ClassVar[bool] = True
+    priors: ClassVar[tuple[str, ...]] = ("sparse", "denoiser")
+    uses: ClassVar[frozenset[str]] = frozenset({"nonnegative", "groups", "partial"})
+    uses_fixed: ClassVar[bool] = True
 
     def steps(self, problem: Problem) -> Steps:
+        if guided(problem):
+            return (yield from guided_steps(problem))
         desk = _Desk(problem)
         for stage in desk.stages():
+            yield Announced(getattr(stage, "__name__", "").replace("_", " "))
             outcome = yield from stage
             if outcome is not None:
                 return outcome
@@ -68,45 +95,78 @@ class _Desk:
     best: Fit | None = None
     best_method: str = "amp"
     entries: Entries = field(default_factory=Entries)
-    ensemble: amp.Ensemble | None = None
+    messages: amp.Search | None = None
     search: pursuit.Search | None = None
+    #: Where AMP may start beside its own starts: what other stages ended at.
+    near: list[Float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.cache = GrowingBlock.within(self.problem)
 
     def stages(self) -> Iterator[Stage]:
         """The stages, in their order for this shape."""
-        m, n = self.problem.m, self.problem.n
         yield self.look()
         if self.problem.x0 is not None:
             yield self.from_start(self.problem.x0)
-        if m < n / 2:
+        if not 1 / _EXTREME < self.entries.gain < _EXTREME:
+            yield self.refuse()
+            return
+        if not self.entries.independent:
+            yield from structured.stages(self)
+            return
+        yield from self._main_stages()
+        if self.persistent and not self.problem.outliers:
+            yield from self._further_stages()
+
+    def _main_stages(self) -> Iterator[Stage]:
+        """What a call makes that is given no budget: tens of passes."""
+        m, n = self.problem.m, self.problem.n
+        if self.problem.outliers or isinstance(self.problem.noise, np.ndarray):
+            # Of the methods only AMP weighs measurements.
+            yield self.message_passing(1, 2, 3)
+            return
+        if m < _FIRST_LEVEL_RATIO * n:
             yield self.describe()
+            if m >= _PURSUIT_RATIO * n:
+                yield self.quick_pursuit()
+                yield self.message_passing(1)
             yield self.pursue()
-            yield self.message_passing(range(6))
-            yield self.sampling()
-            yield self.message_passing(range(6, 18))
+            yield self.message_passing(1, 2, 3)
             return
         yield self.quick_pursuit()
-        if m >= _LM_RATIO * n:
+        unknowns = n - len(self.problem.fixed)
+        if self.problem.fixed and unknowns <= m:
+            yield self.equations(unknowns)
+        elif m >= _LM_RATIO * n:
             yield self.all_coordinates()
         yield self.describe()
-        if m > n:
+        yield self.message_passing(1, 2, 3)
+        if self.problem.fixed and m == unknowns:
+            yield structured.descents(self)
+        if m <= n:
+            yield self.pursue()
+
+    def _further_stages(self) -> Iterator[Stage]:
+        """What may find an exact answer still: hundreds of passes, and thousands."""
+        if self.problem.m > self.problem.n:
             # What is left now is seldom sparse, and other settings of AMP are the cheapest that may find it.
-            yield self.message_passing(range(18))
+            yield self.message_passing(4, 5, 6)
             yield self.sampling()
             yield self.pursue()
             return
-        yield self.message_passing(range(6))
-        yield self.pursue()
         yield self.sampling()
-        yield self.message_passing(range(6, 18))
+        yield self.message_passing(4, 5, 6)
 
     # -- stages -------------------------------------------------------------------------------------------------
 
     def look(self) -> Stage:
         """Take a sample of A's entries."""
         self.entries = yield from sample_entries(self.problem)
+        return None
+
+    def refuse(self) -> Stage:
+        """Say that nothing can be computed with entries of this size."""
+        yield Note("The entries of A are so large, or so small, that their squares are not numbers: rescale A and y.")
         return None
 
     def describe(self) -> Stage:
@@ -116,99 +176,168 @@ class _Desk:
         return None
 
     def from_start(self, x0: Float) -> Stage:
-        """Levenberg–Marquardt from the user's start, on its support if that is small enough to prove anything."""
+        """Levenberg–Marquardt from the user's start: on all coordinates for m >= n, then on its support."""
+        m, n = self.problem.m, self.problem.n
         support = np.flatnonzero(x0)
-        if support.size >= self.problem.m:
-            support = np.sort(np.argsort(-np.abs(x0), kind="stable")[: self.problem.m - 1])
-        found = yield from fit(self.problem, x0, support, _FROM_START, self.cache)
-        return (yield from self.judge(found, "lm"))
+        supports = [np.arange(n)] if m >= self.problem.unknowns else []
+        if not supports or support.size <= n / 2:
+            # A fit with as many coordinates as measurements proves nothing.
+            supports.append(np.sort(np.argsort(-np.abs(x0), kind="stable")[: min(support.size, m - 1)]))
+        for chosen in supports:
+            found = yield from fit(self.problem, x0, chosen, self.rule, self.cache)
+            outcome = yield from self.judge(found, "lm")
+            if outcome is None and self.weighs and chosen.size == n:
+                outcome = yield from structured.in_noise(self, found, "lm")
+            if outcome is not None:
+                return outcome
+        self.near.append(found.x)
+        return None
 
     def quick_pursuit(self) -> Stage:
         """The first levels of pursuit, where few large coordinates are likely."""
         n = self.problem.n
         levels = [
-            pursuit.Level(level.p, [pursuit.Phase([(0, 0)], level.phases[0].limit)])
-            for level, _ in zip(pursuit.levels(self.problem), range(2), strict=False)
+            tuning.Level(level.p, [tuning.Phase([(0, 0)], level.phases[0].limit)])
+            for level, _ in zip(tuning.levels(self.problem), range(2), strict=False)
             if level.p**2 <= _QUICK_SHARE * n**2
         ]
         diagonals = yield Diagonals()
         if not levels or not _looks_sparse(self.problem.y, diagonals):
             return None
-        outcome = yield from self._search(levels)
-        # Two levels are too few to tell signal in noise from a part of the signal.
-        return outcome if outcome is None or outcome.noise is None or self.problem.noise is not None else None
+        outcome = yield from self._search(levels, noisy=self.problem.noise is not None and not self.believes)
+        self._warm()
+        return outcome
 
     def pursue(self) -> Stage:
         """Pursuit on all levels."""
-        return (yield from self._search(pursuit.levels(self.problem)))
+        outcome = yield from self._search(tuning.levels(self.problem), noisy=True)
+        if outcome is not None and outcome.noise is not None and self.believes:
+            # It has found signal in noise; AMP says more of it.
+            self.near = [outcome.x]
+            better = yield from self.message_passing(0)
+            return better if better is not None else outcome
+        self._warm()
+        return outcome
 
-    def _search(self, levels: Iterable[pursuit.Level]) -> Stage:
+    def _search(self, levels: Iterable[tuning.Level], noisy: bool) -> Stage:
         if self.search is None:
             self.search = yield from pursuit.Search.begin(self.problem, self.entries)
-        outcome, best = yield from pursuit.run(self.problem, self.entries, self.search, levels, self.cache)
+        outcome, best = yield from pursuit.run(self.problem, self.entries, self.search, levels, self.cache, noisy)
         if outcome is None and best is not None:
             self.remember(best, "pursuit")  # it was judged there
         return outcome
 
+    def _warm(self) -> None:
+        """Let AMP start from what pursuit has got."""
+        x = None if self.search is None else self.search.likeliest()
+        if x is not None:
+            self.near = [x]
+
+    def equations(self, unknowns: int) -> Stage:
+        """Descents from several starts, where linear terms or known values make the signs of x count.
+
+        With as many equations as unknowns they end at one of several solutions: where x may be sparse, AMP comes first.
+        """
+        diagonals = yield Diagonals()
+        if self.problem.m == unknowns and _looks_sparse(self.problem.y, diagonals):
+            return None
+        return (yield from structured.descents(self))
+
     def all_coordinates(self) -> Stage:
         """Levenberg–Marquardt on all coordinates from the spectral vector, where its matrices fit in memory."""
-        if not amp.affordable(self.problem):
+        if not affordable(self.problem):
             return None
         n = self.problem.n
-        ensemble = yield from self._ensemble()
-        x = np.sqrt(ensemble.phi2) * leading_eigenvector(ensemble.S0)
-        found = yield from fit(self.problem, x, np.arange(n), _FROM_START, self.cache)
+        messages = yield from self._messages()
+        x = np.sqrt(messages.ensemble.phi2) * messages.starts.first
+        found = yield from fit(self.problem, x, np.arange(n), self.rule, self.cache)
         # Below m = 2 n the descent may have ended elsewhere, and what it ended at is no sign of noise.
-        if self.problem.noise != 0 and self.problem.m >= 2 * n and not exact_enough(self.problem, found.residual):
-            found = yield from noise.sparsified(self.problem, found, self.cache)
+        if not self.believes and not self.problem.noiseless and self.problem.m >= 2 * n:
+            if not exact_enough(self.problem, found.residual):
+                found = yield from noise.sparsified(self.problem, found, self.cache)
+        elif messages.hand_over.at_bottom(found):
+            self.near.append(found.x)
         return (yield from self.judge(found, "lm"))
 
-    def message_passing(self, attempts: range) -> Stage:
-        """AMP from these of its attempts, where its matrices fit in memory."""
-        if not amp.affordable(self.problem):
+    def message_passing(self, *batches: int) -> Stage:
+        """AMP from these batches of starts, and from what other stages have got, where its matrices fit in memory."""
+        if not affordable(self.problem):
             return None
-        ensemble = yield from self._ensemble()
-        settled: list[amp.Trail] = []
-        for i, (start, tuning) in enumerate(amp.attempts(self.problem, ensemble, attempts), 1):
-            trail = yield from amp.run(self.problem, ensemble, start, tuning, self.cache)
-            more = i < len(attempts)
-            for found in (yield from amp.candidates(self.problem, trail, settled, self.cache, more)):
-                outcome = yield from self.judge(found, "amp")
-                if outcome is not None:
-                    return outcome
-        return None
+        messages = yield from self._messages()
+        for number in batches:
+            near = [warm.near(self.problem, messages.ensemble, x) for x in self.near if x.any()]
+            self.near = []
+            attempts = near + (messages.starts.batch(number) if number else [])
+            if number == 3:
+                attempts += yield from warm.from_blocks(self.problem, self.entries, messages.ensemble)
+            # The first starts may take longer than the others, which are many.
+            sweeps = amp.SWEEPS if number < 2 or self.persistent else _SWEEPS_LATER
+            outcome = (yield from messages.batch(attempts, sweeps)) if attempts else None
+            if outcome is not None:
+                return outcome
+        outcome = messages.verdict(last=3 in batches)
+        if outcome is None and self.persistent:
+            outcome = yield from messages.go_on()
+        if outcome is None and messages.fit is not None:
+            self.remember(messages.fit, "amp")
+        return outcome
 
     def sampling(self) -> Stage:
         """Gibbs sampling at cycling temperatures, where all of A can be held in memory."""
         problem = self.problem
-        if problem.m * problem.n**2 > min(_SAMPLED_ENTRIES, pursuit.max_entries(problem)):
+        if problem.m * problem.n**2 > min(_SAMPLED_ENTRIES, tuning.max_entries(problem)):
             return None
         if self.search is None:
             self.search = yield from pursuit.Search.begin(problem, self.entries)
         yield from self.search.store.read_block(problem.n)
         chain = gibbs.Chain(problem, self.search.store)
+        hand_over = SparseHandOver(problem, self.cache)
         for _ in range(_CYCLES):
             x = yield from chain.cycle()
             size = int(np.count_nonzero(x)) + 2
-            found = yield from amp.fit_largest(problem, x, np.abs(x), size, self.cache)
+            found = yield from hand_over.largest(x, np.abs(x), size)
             outcome = yield from self.judge(found, "gibbs")
             if outcome is not None:
                 return outcome
         return None
 
-    def _ensemble(self) -> Generator[Any, Any, amp.Ensemble]:
-        if self.ensemble is None:
-            self.ensemble = yield from amp.prepare(self.problem, self.entries)
-        return self.ensemble
+    def _messages(self) -> Generator[Any, Any, amp.Search]:
+        if self.messages is None:
+            self.messages = yield from amp.Search.begin(self.problem, self.entries, self.cache)
+        return self.messages
+
+    @property
+    def rule(self) -> Rule:
+        """How long a descent may stand still."""
+        rule = DESCENT if self.entries.independent else PATIENT
+        # Without noise a bottom above zero is another valley, and the last steps before it may lead over its rim.
+        return rule._replace(bottom=0.0) if self.problem.noiseless else rule
+
+    @property
+    def persistent(self) -> bool:
+        """Whether to search on where nothing was found: the user gave a budget, or says that an exact answer exists."""
+        return self.problem.noiseless or self.problem.max_passes is not None
+
+    @property
+    def weighs(self) -> bool:
+        """Whether some measurements count less than others."""
+        return self.problem.outliers or isinstance(self.problem.noise, np.ndarray)
+
+    @property
+    def believes(self) -> bool:
+        """Whether AMP's belief is the judge of signal in noise."""
+        return not self.problem.noiseless and self.entries.independent and affordable(self.problem)
 
     # -- verdicts -----------------------------------------------------------------------------------------------
 
     def judge(self, found: Fit, method: str) -> Stage:
         """The outcome where a fit ends the solve; otherwise it is remembered if it is the best."""
-        outcome = yield from verdict(self.problem, self.entries, found, method)
-        if outcome is None:
-            self.remember(found, method)
-        return outcome
+        outcome = yield from noise.conclusion(self.problem, self.entries, found, method)
+        # A fit that has not weighed the measurements is no answer where some count less than others.
+        if outcome is not None and (outcome.noise is None or not (self.believes or self.weighs)):
+            return outcome
+        self.remember(found, method)
+        return None
 
     def remember(self, found: Fit, method: str) -> None:
         """Keep a fit that ended nothing, if it is the best."""
@@ -217,10 +346,18 @@ class _Desk:
 
     def give_up(self) -> Outcome:
         """The best answer, which proves nothing."""
-        if self.best is None:
-            return Outcome(np.zeros(self.problem.n), 1.0)
-        note = "" if amp.affordable(self.problem) else "AMP was left out: its n×n matrices do not fit in `memory`."
-        return Outcome(self.best.x, self.best.residual, free=self.best.support.size, method=self.best_method, note=note)
+        notes = []
+        if not affordable(self.problem):
+            notes.append("AMP was left out: its n×n matrices do not fit in `memory`.")
+        if not self.persistent:
+            notes.append("Nothing was found by default: to search on, give `max_passes`, or noise=0 where y is exact.")
+        if self.messages is not None and self.messages.best is not None and self.believes:
+            outcome = self.messages.give_up()
+        elif self.best is not None:
+            outcome = Outcome(self.best.x, self.best.residual, free=self.best.support.size, method=self.best_method)
+        else:
+            outcome = Outcome(np.zeros(self.problem.n), 1.0)
+        return replace(outcome, note=" ".join([outcome.note, *notes]).strip(), entries=self.entries)
 
 
 def _looks_sparse(y: Float, diagonals: Float) -> bool:

@@ -2,62 +2,36 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, fields
+from functools import wraps
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
-import numpy as np
-from numpy.typing import NDArray
+from fastquad import arguments
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import Steps
 
-from fastquad import checks
-from fastquad.measurements.base import Float
-from fastquad.priors.base import Prior
-from fastquad.priors.sparse import Sparse
-from fastquad.solvers.driver import Steps
+S = TypeVar("S", bound=type)
 
 
-@dataclass(frozen=True)
-class Problem:
-    """One signal's data, as the front door hands it to a solver: everything is checked, y is not all zero."""
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def options(cls: S) -> S:
+    """A solver class as a frozen dataclass of its options, which go by name; others are refused with the nearest."""
+    made: Any = dataclass(frozen=True, kw_only=True)(cls)
+    known = [each.name for each in fields(made)]
+    plain = made.__init__
 
-    m: int
-    n: int
-    y: Float
-    dtype: np.dtype
-    prior: Prior | None
-    x0: Float | None
-    norm: float | None
-    noise: float | None
-    tol: float
-    rng: np.random.Generator
-    #: The budget for the whole solve, in bytes: see `fastquad.memory`.
-    memory: int
-    #: A snapshot to go on from, of those that this method gives.
-    resume: dict[str, Any] | None = None
+    @wraps(plain)
+    def init(self: Any, *args: Any, **given: Any) -> None:
+        if args:
+            raise TypeError(f"{cls.__name__} takes its options by name ({', '.join(known)}), got {args[0]!r}.")
+        for option in given:
+            if option not in known:
+                raise TypeError(f"{cls.__name__} has no option `{option}`{arguments.nearest(option, known)}")
+        plain(self, **given)
 
-    @property
-    def phi(self) -> float:
-        """‖x‖: as given, or estimated by `(mean y²)^(1/4)`."""
-        return self.norm if self.norm is not None else float(np.mean(self.y**2)) ** 0.25
-
-    @property
-    def support(self) -> NDArray[np.intp] | None:
-        """The coordinates outside of which x is known to be zero, in ascending order."""
-        return self.prior.support if isinstance(self.prior, Sparse) else None
-
-    @property
-    def k(self) -> int | None:
-        """How many coordinates are known to be nonzero."""
-        return self.prior.k if isinstance(self.prior, Sparse) else None
-
-
-class _Signature:
-    """The signature of a solver is that of its options; without this, `__new__` would hide it."""
-
-    def __get__(self, instance: object, owner: type) -> inspect.Signature:
-        signature = inspect.signature(owner.__init__)  # type: ignore[misc]
-        return signature.replace(parameters=list(signature.parameters.values())[1:])
+    made.__init__ = init
+    return cast(S, made)
 
 
 class Solver(ABC):
@@ -67,24 +41,14 @@ class Solver(ABC):
     name: ClassVar[str]
     #: The kinds of prior it works with; no prior at all counts as "sparse".
     priors: ClassVar[tuple[str, ...]] = ("sparse",)
+    #: The traits of a prior that it uses (see `Prior.traits`); the others are refused.
+    uses: ClassVar[frozenset[str]] = frozenset()
     #: Whether it uses a support that the prior knows.
     uses_support: ClassVar[bool] = False
-    #: Whether it looks at A's entries itself before it calls an answer exact.
-    certifies: ClassVar[bool] = False
+    #: Whether it uses values of x that are known.
+    uses_fixed: ClassVar[bool] = False
     #: Where `solve` is given no `max_iter`.
     max_iter: ClassVar[int | None] = None
-
-    __signature__ = _Signature()
-
-    def __new__(cls, *args: Any, **options: Any) -> Solver:
-        """Refuse an option that does not exist, with the nearest one that does."""
-        known = [field.name for field in fields(cls)] if options or args else []  # type: ignore[arg-type]
-        if args:
-            raise TypeError(f"{cls.__name__} takes its options by name ({', '.join(known)}), got {args[0]!r}.")
-        for option in options:
-            if option not in known:
-                raise TypeError(f"{cls.__name__} has no option `{option}`{checks.nearest(option, known)}")
-        return super().__new__(cls)
 
     def uses_blas(self, prior: Any) -> bool:
         """Whether most of the work is in matrices of its own, for which BLAS may have its threads: a decoder's."""
@@ -92,7 +56,7 @@ class Solver(ABC):
 
     @abstractmethod
     def steps(self, problem: Problem) -> Steps:
-        """The method as a generator: see `fastquad.solvers.driver`."""
+        """The method as a generator: see `fastquad.engine.driver`."""
 
 
 def negligible_step(tol: float) -> float:

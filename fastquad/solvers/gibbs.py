@@ -22,17 +22,18 @@ from typing import Any
 import numpy as np
 
 from fastquad._kernels import gibbs as kernel
-from fastquad.measurements.base import Float
-from fastquad.solvers.base import Problem
-from fastquad.solvers.driver import Step
-from fastquad.solvers.pairs import PairStore
-from fastquad.solvers.requests import Reread
+from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Reread
+from fastquad.engine.steps import Step
+from fastquad.solvers.pursuit.pairs import PairStore
+from fastquad.typing import Float
 
 # Sweeps between two looks at the budget.
 _ROUND = 50
 # σ²/mean y² falls slowly between the first two, quickly to the last; and the sweeps that each takes.
 _HOT, _COLD, _STILL = 0.25, 0.03, 0.001
 _SLOW_SWEEPS, _QUICK_SWEEPS = 800, 100
+_POSITIVE_SWEEPS = 150
 
 
 def temperatures() -> Float:
@@ -41,30 +42,46 @@ def temperatures() -> Float:
     return np.concatenate([slow, np.geomspace(_COLD, _STILL, _QUICK_SWEEPS)])
 
 
+def positive_temperatures() -> Float:
+    """The same where no coordinate is negative: hotter, and much quicker."""
+    return np.geomspace(1.0, 1e-3, _POSITIVE_SWEEPS)
+
+
 class Chain:
     """A Markov chain on the pairs of a store, which must hold all of them; from a small random start."""
 
-    def __init__(self, problem: Problem, store: PairStore) -> None:
-        self.problem, self.store = problem, store
+    def __init__(self, problem: Problem, store: PairStore, positive: bool = False) -> None:
+        self.problem, self.store, self.positive = problem, store, positive
         # At scale one, of y and of A, nothing overflows single precision: the kernel finds x/unit.
         y = problem.y - problem.y.mean() if store.centre else problem.y
         y_scale = float(np.sqrt(np.mean(y**2)))
         self.unit = float(np.sqrt(y_scale / store.scale))
         self.y = store.padded(y / y_scale)
         self.z = problem.rng.standard_normal(problem.n) * 0.3 / np.sqrt(problem.n)
+        if positive:
+            self.z = np.abs(self.z)
         self.rho = 0.3
         self.scratch = np.empty((problem.n + 1, store.length), dtype=np.float32)
 
     def cycle(self) -> Generator[Any, Any, Float]:
         """One cycle of temperatures; the sample at its end, (n,)."""
         n, rng = self.problem.n, self.problem.rng
-        schedule = temperatures()
+        schedule = positive_temperatures() if self.positive else temperatures()
         for start in range(0, schedule.size, _ROUND):
             betas = 1 / (2 * schedule[start : start + _ROUND])
             order = rng.permuted(np.tile(np.arange(n), (betas.size, 1)), axis=1)
             random = np.stack([rng.random((betas.size, n)), rng.standard_normal((betas.size, n))], axis=2)
             moved, square, self.rho = kernel.anneal(
-                self.store.pairs, self.y, betas, self.rho, 1.0, order, random, self.z, self.scratch
+                self.store.pairs,
+                self.y,
+                betas,
+                self.rho,
+                1.0,
+                order,
+                random,
+                self.z,
+                self.scratch,
+                self.positive,
             )
             yield Reread(2 * moved / (n + 1))
             x = np.empty(n)

@@ -9,17 +9,18 @@ have norm one; for others the step is μ/‖x‖², and v/‖x‖ is projected. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fastquad.solvers.base import Problem
-from fastquad.solvers.driver import Outcome, Products, Step, Steps
-from fastquad.solvers.ppower import Projecting, fitted, length, power_step
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import Step, Steps
+from fastquad.measurements.contractions import Products
+from fastquad.solvers.base import options
+from fastquad.solvers.ppower import Projecting, conclusion, fitted, length, power_step
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class PGD(Projecting):
     """Projected gradient descent on the range of a decoder.
 
@@ -78,7 +79,9 @@ class PGD(Projecting):
             r = W @ x - problem.y
             v = x - self.step * (r @ W) / (problem.m * square)
             noise = float(r @ r) / (2 * problem.m**2 * square * scale**2)
-            z = yield from self.project(problem, v / scale, noise, warm=z, direction=prior.normalize)
-            x, before = scale * prior.signal(z), x
-            if np.linalg.norm(x - before) <= self.min_step * np.linalg.norm(before):
-                return Outcome(reported, residual, converged=True, free=prior.decoder.n_latent + 1)
+            code = yield from self.project(problem, v / scale, noise, warm=z, direction=prior.normalize)
+            following = scale * prior.signal(code)
+            if np.linalg.norm(following - x) <= self.min_step * np.linalg.norm(x):
+                # A user's start that is nearly its own projection has the code of that.
+                return conclusion(problem, code if z is None else z, reported, W / scale, residual)
+            z, x = code, following

@@ -12,17 +12,21 @@ E[S] = x x^T, and each entry of S w_0 carries noise of variance `Σ y_i² / (2 m
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from fastquad.measurements.base import Float
+from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Together
+from fastquad.engine.steps import End, Outcome, Step, Steps
+from fastquad.measurements.contractions import Products
 from fastquad.priors import projection
 from fastquad.priors.generative import Generative
-from fastquad.solvers.base import Problem, Solver
-from fastquad.solvers.driver import Outcome, Products, Step, Steps, Together
+from fastquad.solvers.base import Solver, options
+from fastquad.solvers.latent.search import Unknowns
+from fastquad.solvers.latent.trust import estimate, judged
+from fastquad.typing import Float
 
 
 class Target(NamedTuple):
@@ -35,7 +39,7 @@ class Target(NamedTuple):
     direction: bool  # whether only the direction of v counts
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class Projecting(Solver):
     """What methods with a projection onto the range of a decoder have in common."""
 
@@ -99,7 +103,7 @@ def length(problem: Problem) -> float:
     if problem.norm is not None:
         return problem.norm
     power = float(np.mean(problem.y**2))
-    return max(power - (problem.noise or 0.0) ** 2, 0.05 * power) ** 0.25
+    return max(power - problem.sigma**2, 0.05 * power) ** 0.25
 
 
 def fitted(problem: Problem, x: Float, W: Float) -> tuple[Float, float]:
@@ -111,6 +115,17 @@ def fitted(problem: Problem, x: Float, W: Float) -> tuple[Float, float]:
         best = float(q @ y) / max(float(q @ q), np.finfo(float).tiny)
         square = best if best > 0 else square
     return np.sqrt(square) * x, float(np.linalg.norm(square * q - y) / np.linalg.norm(y))
+
+
+def conclusion(problem: Problem, z: Float, x: Float, W: Float, residual: float) -> Outcome:
+    """The outcome with the signal x, of code z, and its error; W are the products of the decoder's signal g(z)."""
+    prior: Any = problem.prior
+    square = float(x @ x) / max(float(np.sum(prior.signal(z) ** 2)), 1e-300)
+    free = prior.normalize and problem.norm is None
+    unknowns = Unknowns(prior, problem.y, None if free else square, problem.sigma**2)
+    level = residual**2 * float(problem.y @ problem.y) / problem.m
+    found = estimate(unknowns, np.append(z, square) if free else z, W, level)
+    return judged(Outcome(x, residual, End.CONVERGED, free=unknowns.size), found, problem.m)
 
 
 @lru_cache(maxsize=8)
@@ -130,7 +145,7 @@ def power_step(solver: Projecting, problem: Problem, w0: Float | None = None) ->
     return (yield from solver.project(problem, v, float(problem.y @ problem.y) / (2 * scale**2), direction=True))
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class PPower(Projecting):
     """The projected power method: one step, two passes.
 
@@ -167,8 +182,8 @@ class PPower(Projecting):
     def steps(self, problem: Problem) -> Steps:
         prior: Any = problem.prior
         z = yield from power_step(self, problem, problem.x0)
-        x = prior.signal(z) * (length(problem) if prior.normalize else 1.0)
-        W = yield Products(x)
-        x, residual = fitted(problem, x, W)
+        scale = length(problem) if prior.normalize else 1.0
+        W = yield Products(scale * prior.signal(z))
+        x, residual = fitted(problem, scale * prior.signal(z), W)
         yield Step(x, residual)
-        return Outcome(x, residual, converged=True, free=prior.decoder.n_latent + 1)
+        return conclusion(problem, z, x, W / scale, residual)

@@ -14,25 +14,28 @@ its support are read.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastquad import checks
-from fastquad.measurements.base import Float
-from fastquad.solution import Status
-from fastquad.solvers.base import Problem, Solver, negligible_step
-from fastquad.solvers.driver import Diagonals, Outcome, Products, Snapshot, Step, Steps
-from fastquad.solvers.spectral import spectral_start
+from fastquad import arguments
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import End, Outcome, Snapshot, Step, Steps
+from fastquad.measurements.contractions import Diagonals, Products
+from fastquad.solvers.base import Solver, negligible_step, options
+from fastquad.solvers.parts.spectral import spectral_start
 from fastquad.solvers.spf import least_squares
+from fastquad.typing import Float, Indices
 
-# A residual so many times the first one is beyond return.
+# The method has diverged where the residual is this many times the first one.
 _DIVERGED = 1e6
 
 
-@dataclass(frozen=True, kw_only=True)
+# Directions that are seen less than this share of the others are taken for a turn of the phase.
+_FREE = 1e-9
+
+
+@options
 class SGN(Solver):
     """Sparse Gauss–Newton; k has to be known.
 
@@ -63,8 +66,8 @@ class SGN(Solver):
 
     def __post_init__(self) -> None:
         if self.k is not None:
-            checks.count(self.k, "k")
-        checks.number(self.mu, "mu", positive=True)
+            arguments.count(self.k, "k")
+        arguments.number(self.mu, "mu", positive=True)
 
     def steps(self, problem: Problem) -> Steps:
         k = self._sparsity(problem)
@@ -75,7 +78,7 @@ class SGN(Solver):
             x, last = problem.resume["x"], problem.resume["last"]
         elif problem.x0 is None:
             scores = y @ (yield Diagonals())
-            x, _ = yield from spectral_start(y, problem.n, problem.phi, alpha=None, within=_largest(scores, k))
+            x, _ = yield from spectral_start(y, problem.n, problem.phi, alpha=None, within=_largest(scores, k, problem))
         else:
             x = problem.x0
         W = yield Products(x)
@@ -84,21 +87,25 @@ class SGN(Solver):
             residual = float(np.linalg.norm(values - y)) / y_norm
             yield Step(x, residual)
             if residual < problem.tol and residual > 0.1 * last:
-                return Outcome(x, residual, converged=True)
+                return Outcome(x, residual, End.CONVERGED)
             if residual > _DIVERGED:
-                return Outcome(x, residual, status=Status.DIVERGED)
+                return Outcome(x, residual, End.DIVERGED)
             last = residual
-            support = _largest(np.abs(x - unit * ((values - y) @ W)), k)
+            support = _largest((x - unit * ((values - y) @ W)) ** 2, k, problem)
             new = np.zeros(problem.n)
-            new[support] = 0.5 * least_squares(W[:, support], y + values)
+            if problem.turning:  # a phase changes nothing: of all solutions, the shortest
+                new[support] = 0.5 * np.linalg.lstsq(W[:, support], y + values, rcond=_FREE)[0]
+            else:
+                new[support] = 0.5 * least_squares(W[:, support], y + values)
             if np.linalg.norm(new - x) <= negligible_step(problem.tol) * np.linalg.norm(x):
-                return Outcome(x, residual, converged=residual < problem.tol)
+                return Outcome(x, residual, End.CONVERGED if residual < problem.tol else End.STAGNATED)
             x = new
             yield Snapshot({"x": x, "last": last})
             W = yield Products(x)
 
     def _sparsity(self, problem: Problem) -> int:
-        k = problem.k if self.k is None else self.k
+        # A complex entry is two coordinates, in the prior already.
+        k = problem.k if self.k is None else self.k * (1 + problem.turning)
         if k is None:
             raise ValueError("`k` must be given to SGN: method=fastquad.SGN(k=...) or prior=fastquad.Sparse(k=...).")
         if k > problem.n:
@@ -106,6 +113,8 @@ class SGN(Solver):
         return k
 
 
-def _largest(scores: Float, k: int) -> NDArray[np.intp]:
-    """The indices of the k largest scores, in increasing order."""
+def _largest(scores: Float, k: int, problem: Problem) -> Indices:
+    """The indices of the k largest scores, or of the groups with the largest, in increasing order."""
+    if problem.groups is not None:
+        return problem.groups.largest(scores, k)
     return np.sort(np.argpartition(-scores, k - 1)[:k])

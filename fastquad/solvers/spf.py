@@ -15,24 +15,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import lapack, lstsq
 
-from fastquad import checks
-from fastquad.measurements.base import Float
-from fastquad.solution import Status
-from fastquad.solvers.base import Problem, Solver, negligible_step
-from fastquad.solvers.driver import Note, Outcome, Request, SidedProducts, Snapshot, Step, Steps
-from fastquad.solvers.spectral import EMPTY_SUPPORT_NOTE, spectral_start
+from fastquad import arguments
+from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Request
+from fastquad.engine.steps import End, Note, Outcome, Snapshot, Step, Steps
+from fastquad.measurements.contractions import SidedProducts
+from fastquad.numerics.grouping import Groups
+from fastquad.solvers.base import Solver, negligible_step, options
+from fastquad.solvers.parts.spectral import EMPTY_SUPPORT_NOTE, spectral_start
+from fastquad.typing import Float
 
 # The normal equations square the condition number: above this reciprocal one, they lose no more than six digits.
 _WELL_CONDITIONED = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class SPF(Solver):
     """Sparse power factorization; k has to be known.
 
@@ -46,7 +48,7 @@ class SPF(Solver):
     alpha : float
         Of the support test in the start: `I_l > alpha φ² sqrt(log n / m)`.
     max_inner : int
-        At most so many steps of hard thresholding pursuit.
+        The largest number of steps of hard thresholding pursuit.
 
     Examples
     --------
@@ -66,9 +68,9 @@ class SPF(Solver):
 
     def __post_init__(self) -> None:
         if self.k is not None:
-            checks.count(self.k, "k")
-        checks.number(self.alpha, "alpha")
-        checks.count(self.max_inner, "max_inner")
+            arguments.count(self.k, "k")
+        arguments.number(self.alpha, "alpha")
+        arguments.count(self.max_inner, "max_inner")
 
     def steps(self, problem: Problem) -> Steps:
         k = self._sparsity(problem)
@@ -86,19 +88,20 @@ class SPF(Solver):
                 residual = float(np.linalg.norm(v_norm * (L @ v) - y)) / y_norm
                 yield Step(x, residual)
                 if residual < problem.tol:
-                    return Outcome(x, residual, converged=True)
+                    return Outcome(x, residual, End.CONVERGED)
                 if move <= negligible_step(problem.tol) * v_norm:
-                    return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
-            u = hard_thresholding_pursuit(L / root_m, b, k, self.max_inner)
+                    return Outcome(x, residual, End.EMPTY_SUPPORT if empty else End.STAGNATED)
+            u = hard_thresholding_pursuit(L / root_m, b, k, self.max_inner, problem.groups)
             L = yield SidedProducts(_normalised(u), transpose=True)
-            new = hard_thresholding_pursuit(L / root_m, b, k, self.max_inner)
+            new = hard_thresholding_pursuit(L / root_m, b, k, self.max_inner, problem.groups)
             move = float(np.linalg.norm(new - v_norm * v))
             v_norm, v = float(np.linalg.norm(new)), _normalised(new)
             yield Snapshot({"v": v, "v_norm": v_norm, "move": move, "empty": empty})
             L = yield SidedProducts(v)
 
     def _sparsity(self, problem: Problem) -> int:
-        k = problem.k if self.k is None else self.k
+        # A complex entry is two coordinates, in the prior already.
+        k = problem.k if self.k is None else self.k * (1 + problem.turning)
         if k is None:
             raise ValueError("`k` must be given to SPF: method=fastquad.SPF(k=...) or prior=fastquad.Sparse(k=...).")
         if k > problem.n:
@@ -109,20 +112,24 @@ class SPF(Solver):
         """The first v, of norm one, and whether the support estimate was empty."""
         if problem.x0 is not None:
             return _normalised(problem.x0), False
-        x, empty = yield from spectral_start(problem.y, problem.n, problem.phi, alpha=self.alpha)
+        x, empty = yield from spectral_start(problem.y, problem.n, problem.phi, alpha=self.alpha, count=problem.entries)
         if empty:
             yield Note(EMPTY_SUPPORT_NOTE)
         return _normalised(x), empty
 
 
-def hard_thresholding_pursuit(L: Float, b: Float, k: int, max_steps: int) -> Float:
-    """A k-sparse u with `L u ≈ b`: see the head of this file."""
+def hard_thresholding_pursuit(L: Float, b: Float, k: int, max_steps: int, groups: Groups | None = None) -> Float:
+    """A k-sparse u with `L u ≈ b`, of whole groups where there are any: see the head of this file."""
     u = np.zeros(L.shape[1])
     iterates: list[Float] = []
     met: dict[bytes, int] = {}
     for step in range(max_steps):
         gradient = (b - L @ u) @ L
-        support = np.sort(np.argpartition(-np.abs(u + gradient), k - 1)[:k])
+        moved = u + gradient
+        if groups is not None:
+            support = groups.largest(moved**2, k)
+        else:
+            support = np.sort(np.argpartition(-np.abs(moved), k - 1)[:k])
         first = met.setdefault(support.tobytes(), step)
         if first < step:
             # A support says everything about u: from here on the steps go round, often in a circle of one.

@@ -17,31 +17,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastquad import checks
-from fastquad.measurements.base import Float
-from fastquad.priors.sparse import Shrinkage, shrinkage
-from fastquad.solution import Status
-from fastquad.solvers import quartic
-from fastquad.solvers.base import Problem, Solver, negligible_step
-from fastquad.solvers.driver import Note, Outcome, Products, Request, Snapshot, Step, Steps
-from fastquad.solvers.spectral import EMPTY_SUPPORT_NOTE, spectral_start
+from fastquad import arguments
+from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Request
+from fastquad.engine.steps import End, Note, Outcome, Snapshot, Step, Steps
+from fastquad.measurements.contractions import Products
+from fastquad.numerics import quartic
+from fastquad.numerics.shrinkage import Shrinkage, grouped, shrinkage
+from fastquad.solvers.base import Solver, negligible_step, options
+from fastquad.solvers.parts.spectral import EMPTY_SUPPORT_NOTE, spectral_start
+from fastquad.typing import Float
 
-# A residual so many times the first one is beyond return.
+# The method has diverged where the residual is this many times the first one.
 _DIVERGED = 1e6
-# Products that are carried on by linearity are read afresh after so many steps: rounding adds up.
+# Steps after which the products are computed afresh: until then they are updated by linearity, and rounding adds up.
 _REFRESH = 50
 _STEP_SIZES = ("damped", "constant", "exact")
 _STARTS = ("estimated", "full")
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class _Flow(Solver):
     """The options and the loop that TWF and WF share."""
 
@@ -54,10 +55,10 @@ class _Flow(Solver):
     start: str = "estimated"
 
     def __post_init__(self) -> None:
-        checks.number(self.alpha, "alpha")
-        checks.number(self.mu, "mu", positive=True)
-        checks.choice(self.step, "step", _STEP_SIZES)
-        checks.choice(self.start, "start", _STARTS)
+        arguments.number(self.alpha, "alpha")
+        arguments.number(self.mu, "mu", positive=True)
+        arguments.choice(self.step, "step", _STEP_SIZES)
+        arguments.choice(self.start, "start", _STARTS)
 
     def steps(self, problem: Problem) -> Steps:
         y, m, tol = problem.y, problem.m, problem.tol
@@ -65,6 +66,8 @@ class _Flow(Solver):
         negligible = negligible_step(tol)
         unit, exact = self.mu / (m * problem.phi**2), self.step == "exact"
         beta, shrink = self._thresholding()
+        if shrink is not None and problem.groups is not None:
+            shrink = grouped(shrink, problem.groups, beta)
         carried = exact and shrink is None
         if problem.resume is not None:
             x, first, limit, empty = (problem.resume[name] for name in ("x", "t", "limit", "empty"))
@@ -82,11 +85,11 @@ class _Flow(Solver):
                 continue
             yield Step(x, residual)
             if residual < tol:
-                return Outcome(x, residual, converged=True)
+                return Outcome(x, residual, End.CONVERGED)
             if t == 0:
                 limit = _DIVERGED * max(1.0, residual)
             elif residual > limit:
-                return Outcome(x, residual, status=Status.DIVERGED)
+                return Outcome(x, residual, End.DIVERGED)
             slope = r.dot(W)  # m ∇f
             if outside is not None:
                 slope[outside] = 0.0
@@ -101,7 +104,7 @@ class _Flow(Solver):
                 new = shrink(new, abs(size) * math.sqrt(beta * r_square * x_square))
             move = new - x
             if move.dot(move) <= (negligible * damping) ** 2 * x_square:
-                return Outcome(x, residual, status=Status.EMPTY_SUPPORT if empty else None)
+                return Outcome(x, residual, End.EMPTY_SUPPORT if empty else End.STAGNATED)
             x = new
             if carried and age < _REFRESH:
                 W, age = W - size * V, age + 1
@@ -122,8 +125,9 @@ class _Flow(Solver):
                 if not x.any():
                     raise ValueError("`x0` must not be zero on the support.")
             return x, False
+        alpha = self.alpha if self.start == "estimated" else None
         x, empty = yield from spectral_start(
-            problem.y, problem.n, problem.phi, alpha=self.alpha if self.start == "estimated" else None, within=within
+            problem.y, problem.n, problem.phi, alpha=alpha, within=within, count=problem.entries
         )
         if empty:
             yield Note(EMPTY_SUPPORT_NOTE)
@@ -134,7 +138,7 @@ class _Flow(Solver):
         return 0.0, None
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class WF(_Flow):
     """Wirtinger flow: gradient descent from a spectral start, for m comfortably above n.
 
@@ -166,7 +170,7 @@ class WF(_Flow):
     name: ClassVar[str] = "wf"
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class TWF(_Flow):
     """Thresholded Wirtinger flow, the paper's method for a sparse signal; k is not needed.
 
@@ -180,7 +184,8 @@ class TWF(_Flow):
         Of the support test in the start: `I_l > alpha φ² sqrt(log n / m)`.
     beta : float
         The threshold is sqrt(beta) standard deviations of a gradient entry outside the support. At the paper's
-        0.5 a third of all coordinates passes it; for sparse iterates, and quick steps, use 4.
+        0.5 a third of all coordinates passes it; for sparse iterates, and quick steps, use 4. Of complex entries, whose
+        moduli are compared with it, the same share passes.
     threshold : {"soft", "hard"} or function
         The shrinkage: a function of (a, tau), of shape (n,) and a number, gives an array of shape (n,).
     mu : float
@@ -208,7 +213,7 @@ class TWF(_Flow):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.number(self.beta, "beta")
+        arguments.number(self.beta, "beta")
         shrinkage(self.threshold)
 
     def _thresholding(self) -> tuple[float, Shrinkage]:

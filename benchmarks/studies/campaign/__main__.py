@@ -1,0 +1,138 @@
+"""The campaign against false successes: hostile problems of every class, and one table of what became of them.
+
+    python -m benchmarks.studies.campaign [COUNT] [--seed N] [--jobs N] [--only CLASS] [--show]
+
+COUNT problems are dealt to the classes of `problems` in turn. A problem is reproduced by its class, seed and number,
+which `--show` prints for each wrong success and each refusal. Some start from the truth, as a budget or a user may;
+some are noisy, with the level given or not.
+
+wrong      an error; or called a success and further from the signal than 1e-3 and than 3 times its `error`; with noise,
+           than 5 times the error of least squares on the true support (at least .05, at most .25) and 3 times `error`
+refused    right, to 1e-3, and determined, but not called a success (noise-free only)
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import defaultdict
+from multiprocessing import Pool
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import fastquad as fq
+from benchmarks.studies.campaign.problems import CLASSES, Array, Case
+
+_MAX_SECONDS = 1.0
+
+
+class Trial(NamedTuple):
+    """What became of one problem."""
+
+    name: str
+    seed: int
+    number: int
+    variant: str
+    status: str
+    success: bool
+    distance: float
+    wrong: bool
+    refused: bool
+    seconds: float
+
+
+def run(job: tuple[str, int, int]) -> Trial:
+    """Make a problem, solve it, and compare."""
+    name, seed, number = job
+    rng = np.random.default_rng([seed, list(CLASSES).index(name), number])
+    case = CLASSES[name](rng)
+    variant, options = _variant(case, rng)
+    A64 = case.A.astype(np.float64)
+    y = np.einsum("ijk,j,k->i", A64, case.x, case.x, optimize=True)
+    sigma = options.pop("sigma", 0.0) * float(np.sqrt(np.mean(y**2)))
+    y = y + sigma * rng.standard_normal(y.size)
+    if variant == "level given":
+        options["noise"] = sigma or None
+    begin = time.perf_counter()
+    try:
+        solution = fq.solve(case.A, y, max_time=_MAX_SECONDS, rng=number, **options)
+    except Exception as error:  # an error on data like these is a wrong answer as well
+        return Trial(name, seed, number, variant, type(error).__name__, False, np.inf, True, False, 0.0)
+    seconds = time.perf_counter() - begin
+    far = fq.distance(solution.x, case.x)
+    claimed = solution.error or 0.0
+    limit = max(1e-3, 3 * claimed) if sigma == 0 else max(_limit(A64, case.x, sigma), 3 * claimed)
+    wrong = bool(solution.success and not far <= limit)
+    refused = bool(sigma == 0 and case.determined and far < 1e-3 and not solution.success)
+    status = solution.status.name
+    return Trial(name, seed, number, variant, status, bool(solution.success), far, wrong, refused, seconds)
+
+
+def _variant(case: Case, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    """How the problem is posed."""
+    kind = rng.choice(["plain", "from the truth", "level given", "level unknown"], p=[0.7, 0.14, 0.08, 0.08])
+    if kind == "from the truth":
+        near = case.x + 1e-3 * rng.standard_normal(case.x.size) * (case.x != 0)
+        method = str(rng.choice(["auto", "lm", "twf", "sgn"]))
+        known = {"prior": fq.Sparse(k=int(np.count_nonzero(case.x)))} if method == "sgn" else {}
+        return str(kind), {"x0": near, "method": method, **known}
+    if kind in ("level given", "level unknown"):
+        return str(kind), {"sigma": 10.0 ** rng.uniform(-3, -0.5)}
+    return str(kind), {"method": str(rng.choice(["auto", "amp", "lm", "pursuit"], p=[0.85, 0.05, 0.05, 0.05]))}
+
+
+def _limit(A: Array, x: Array, sigma: float) -> float:
+    """How far off an answer to noisy data may be."""
+    support = np.flatnonzero(x)
+    J = (A[:, support] + A[:, :, support].transpose(0, 2, 1)) @ x
+    values = np.linalg.svd(J, compute_uv=False)
+    if len(J) < support.size or values[-1] <= 1e-12 * values[0]:
+        return 0.25
+    error = sigma * float(np.sqrt(np.sum(values**-2.0))) / float(np.linalg.norm(x))
+    return float(np.clip(5 * error, 0.05, 0.25))
+
+
+def table(trials: list[Trial]) -> str:
+    """One line a class."""
+    by_class = defaultdict(list)
+    for trial in trials:
+        by_class[trial.name].append(trial)
+    lines = [
+        f"{'class':26}{'problems':>9}{'right':>8}{'success':>9}{'wrong':>7}{'refused':>9}{'of determined':>15}{'ms':>8}"
+    ]
+    rows = [(name, by_class[name]) for name in CLASSES if by_class[name]] + [("all", trials)]
+    for name, group in rows:
+        right = [t for t in group if t.distance < 1e-3]
+        determined = sum(t.refused for t in group) + sum(t.success and t.distance < 1e-3 for t in group)
+        lines.append(
+            f"{name:26}{len(group):9}{len(right):8}{sum(t.success for t in group):9}{sum(t.wrong for t in group):7}"
+            f"{sum(t.refused for t in group):9}{determined:15}{1e3 * np.median([t.seconds for t in group]):8.1f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the campaign; the exit code tells whether a success was wrong."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("count", type=int, nargs="?", default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", help="one class")
+    parser.add_argument("--show", action="store_true", help="list what was wrong or refused")
+    given = parser.parse_args()
+    names = [given.only] if given.only else list(CLASSES)
+    jobs = [(names[i % len(names)], given.seed, i // len(names)) for i in range(given.count)]
+    with Pool(given.jobs) as pool:
+        trials = list(pool.imap(run, jobs, chunksize=8))
+    print(table(trials))
+    for trial in trials:
+        if given.show and (trial.wrong or trial.refused):
+            what = "WRONG" if trial.wrong else "refused"
+            print(f"{what:8}{trial.name:26}{trial.number:6} {trial.variant:15}{trial.status:14}{trial.distance:9.2g}")
+    return int(any(trial.wrong for trial in trials))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The packed Hermitian pass: bytes over read bandwidth, and against NumPy's BLAS on the same Hermitian array.
+
+Run as `python benchmarks/studies/hermitian_pass.py [GB]`; the packed tensor has that many gigabytes, 1 unless given.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+import fastquad as fq
+from fastquad._kernels import bandwidth
+from fastquad.system import threads
+
+N, N_THREADS, ROUNDS = 500, 2, 7
+
+
+def seconds(function, *arguments, **options):
+    """How long a call takes."""
+    start = time.perf_counter()
+    function(*arguments, **options)
+    return time.perf_counter() - start
+
+
+def read_all(flat, ahead):
+    """Read every number once, in as many threads."""
+    parts = threads.chunks(len(flat), 1 << 22)
+    sums = np.zeros(len(parts))
+    threads.run(bandwidth.read, [(flat, ahead, sums, i, *part) for i, part in enumerate(parts)], N_THREADS)
+
+
+def hermitian(m, dtype):
+    """m Hermitian matrices: eight different ones, repeated."""
+    rng = np.random.default_rng(0)
+    some = rng.standard_normal((8, N, N), dtype=np.float32) + 1j * rng.standard_normal((8, N, N), dtype=np.float32)
+    return np.tile(((some + some.transpose(0, 2, 1).conj()) / 2).astype(dtype), (m // 8, 1, 1))
+
+
+def compare(dtype, size):
+    """Time a pass, a read of as many bytes and BLAS in turns: what else runs on the machine meets all of them."""
+    m = int(np.ceil(size * 1e9 / (N * N * np.dtype(dtype).itemsize / 2) / 8)) * 8
+    A = hermitian(m, dtype)
+    packed = fq.pack(A)
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(N) + 1j * rng.standard_normal(N)
+    W, flat, rows, single = (
+        np.empty((m, N), dtype=complex),
+        packed.blocks.reshape(-1),
+        A.reshape(m * N, N),
+        x.astype(dtype),
+    )
+    flat = flat.view(np.float64)
+    packed.products(x, out=W, n_threads=N_THREADS)
+    assert np.allclose(W[:8], A[:8].astype(complex) @ x, rtol=1e-4, atol=1e-4)
+    times = np.array(
+        [
+            (
+                seconds(packed.products, x, out=W, n_threads=N_THREADS),
+                min(seconds(read_all, flat, 0), seconds(read_all, flat, 8)),
+                seconds(np.matmul, rows, single),
+            )
+            for _ in range(ROUNDS)
+        ]
+    )
+    ours, read = np.median(times[:, :2], axis=0)
+    print(
+        f"{np.dtype(dtype).name}: {packed.nbytes / 1e9:.2f} GB packed, {packed.nbytes / ours / 1e9:.1f} GB/s, reading "
+        f"{packed.nbytes / read / 1e9:.1f} GB/s: {np.median(times[:, 1] / times[:, 0]):.2f} of it; BLAS on the "
+        f"array takes {np.median(times[:, 2] / times[:, 0]):.2f} times as long"
+    )
+
+
+if __name__ == "__main__":
+    for kind in (np.complex128, np.complex64):
+        compare(kind, float(sys.argv[1]) if len(sys.argv) > 1 else 1.0)

@@ -1,0 +1,181 @@
+"""Checks on what the user gives: each returns the argument in the form that the code below works with, or raises.
+
+An error names the argument, what was expected and what came.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from fastquad.typing import Float, Indices, Number
+
+
+def check_numbers(array: Any, name: str, *, complex_too: bool = False) -> None:
+    """Raise where an array does not hold real numbers, or complex ones where those will do; booleans count as real."""
+    if array.dtype.kind not in ("fiubc" if complex_too else "fiub"):
+        raise TypeError(f"`{name}` must hold {'numbers' if complex_too else 'real numbers'}, got dtype {array.dtype}.")
+
+
+def unmasked(value: Any, name: str) -> Any:
+    """The value itself; an error where it is a masked array with masked entries, for those are no numbers."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        count = int(np.ma.getmaskarray(value).sum())
+        raise ValueError(
+            f"`{name}` must not be masked, got {count} masked entries: leave those measurements out of `A` and `y`."
+        )
+    return value
+
+
+def real_array(value: Any, name: str, *, finite: bool = True) -> Float:
+    """A C-contiguous float64 array of the shape of value, by default finite; integers and bools are converted."""
+    value = unmasked(value, name)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"`{name}` must be an array of numbers, got rows of different lengths.") from None
+    check_numbers(array, name)
+    converted = np.asarray(array, dtype=np.float64, order="C")
+    if finite and not np.isfinite(converted).all():
+        raise ValueError(f"`{name}` must be finite, got NaN or inf.")
+    return converted
+
+
+def array(value: Any, name: str, *, finite: bool = True) -> Number:
+    """As `real_array`, but complex numbers are allowed, and stay complex."""
+    value = unmasked(value, name)
+    try:
+        given = np.asarray(value)
+    except ValueError:
+        return real_array(value, name, finite=finite)  # which says what is wrong
+    if given.dtype.kind != "c":
+        return real_array(value, name, finite=finite)
+    converted = np.asarray(given, dtype=np.complex128, order="C")
+    if finite and not np.isfinite(converted).all():
+        raise ValueError(f"`{name}` must be finite, got NaN or inf.")
+    return converted
+
+
+def data(y: Any, m: int) -> tuple[Float, bool]:
+    """Measurements of one signal or of b as (b, m), and whether they came as a batch."""
+    if isinstance(y, str | os.PathLike):
+        raise TypeError(f"`y` must be an array, got the path {str(y)!r}: give numpy.load({str(y)!r}).")
+    Y = real_array(y, "y")
+    if Y.ndim not in (1, 2) or Y.shape[-1] != m or not Y.size:
+        raise ValueError(f"`y` must have shape ({m},) or (b, {m}), got {Y.shape}.")
+    batch = Y.ndim == 2
+    Y = Y.reshape(-1, m)
+    largest = np.abs(Y).max(axis=1)
+    # Squares of squares are taken on the way, and of residuals far below y.
+    for extreme in largest[(largest > 0) & ((largest < 1e-100) | (largest > 1e100))]:
+        raise ValueError(f"`y` must be of a size between 1e-100 and 1e100, or zero, got {extreme:.3g}: rescale it.")
+    return Y, batch
+
+
+def signals(x: Any, name: str, b: int, n: int) -> Float | None:
+    """One signal for all, or one for each of b, as a new (b, n) array."""
+    if x is None:
+        return None
+    X = real_array(x, name)
+    if X.shape not in ((n,), (b, n)):
+        raise ValueError(f"`{name}` must have shape ({n},) or ({b}, {n}), got {X.shape}.")
+    return np.broadcast_to(X, (b, n)).copy()
+
+
+def norms(norm: Any, b: int) -> list[float | None]:
+    """One norm for all, or one for each of b."""
+    if norm is None:
+        return [None] * b
+    values = real_array(norm, "norm")
+    if values.shape not in ((), (b,)):
+        raise ValueError(f"`norm` must be a number or have shape ({b},), got shape {values.shape}.")
+    if not (values > 0).all():
+        raise ValueError(f"`norm` must be positive, got {values.min()}.")
+    return list(map(float, np.broadcast_to(values, (b,))))
+
+
+def noise(value: Any, m: int) -> float | Float | None:
+    """The standard deviation of the noise: one for all measurements, or one each."""
+    if value is None or np.ndim(value) == 0:
+        return None if value is None else number(value, "noise")
+    sigmas = real_array(value, "noise")
+    if sigmas.shape != (m,):
+        raise ValueError(f"`noise` must be a number or have shape ({m},), got {sigmas.shape}.")
+    if sigmas.min() < 0:
+        raise ValueError(f"`noise` must not be negative, got {sigmas.min()}.")
+    return sigmas
+
+
+def number(value: Any, name: str, *, positive: bool = False, finite: bool = True) -> float:
+    """A number, at least (or above) 0."""
+    what = "a positive number" if positive else "a number, at least 0"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"`{name}` must be {what}, got {value!r}.")
+    if math.isnan(value) or value < 0 or (positive and value == 0) or (finite and math.isinf(value)):
+        raise ValueError(f"`{name}` must be {what}, got {value!r}.")
+    return float(value)
+
+
+def count(value: Any, name: str) -> int:
+    """A positive integer."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"`{name}` must be a positive integer, got {value!r}.")
+    if value < 1:
+        raise ValueError(f"`{name}` must be a positive integer, got {value!r}.")
+    return int(value)
+
+
+def choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """One of a few words."""
+    choices = list(choices)
+    if not isinstance(value, str) or value not in choices:
+        expected = f"one of {', '.join(map(repr, choices))}" if len(choices) > 2 else " or ".join(map(repr, choices))
+        near = get_close_matches(value.lower(), choices, n=1) if isinstance(value, str) else []
+        raise ValueError(f"`{name}` must be {expected}, got {value!r}{f'; did you mean {near[0]!r}?' if near else '.'}")
+    return value
+
+
+def indices(value: Any, name: str) -> Indices:
+    """Distinct indices, in ascending order; at least one."""
+    array = np.asarray(value)
+    if array.ndim != 1 or not array.size or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"`{name}` must be a non-empty list of integers, got {array.dtype} of shape {array.shape}.")
+    if array.min() < 0:
+        raise ValueError(f"`{name}` must not be negative, got {array.min()}.")
+    return np.unique(array).astype(np.intp)
+
+
+def generator(rng: Any, *, default: int | None) -> np.random.Generator:
+    """A random generator, or one from a seed; without either from the seed `default`, or from the system's entropy."""
+    if rng is None:
+        return np.random.default_rng(default)
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, (bool, np.bool_)) or not isinstance(rng, (int, np.integer)):
+        raise TypeError(f"`rng` must be a seed or a numpy.random.Generator, got {type(rng).__name__}.")
+    if rng < 0:
+        raise ValueError(f"`rng` must not be negative, got {rng}.")
+    return np.random.default_rng(rng)
+
+
+def generators(rng: Any, b: int) -> list[np.random.Generator]:
+    """One random generator for each of b signals; without a seed, those of the seed 0."""
+    if rng is None:
+        # What `spawn` gives, without the generator that they are spawned from.
+        seeds = [np.random.SeedSequence(0, spawn_key=(i,)) for i in range(b)]
+        return [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
+    return generator(rng, default=0).spawn(b)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence that refuses an unknown name: the nearest known one, or all of them."""
+    known = list(known)
+    near = get_close_matches(name, known, n=1)
+    if near:
+        return f"; did you mean `{near[0]}`?"
+    return f"; it has {', '.join(f'`{other}`' for other in known)}." if known else "; it has none."

@@ -1,0 +1,217 @@
+"""What the command `fastquad` reads, writes and says: arrays in files and pipes, reports in JSON, one-line errors."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import json
+import logging
+import math
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import fastquad as fq
+from fastquad.system import npy, threads
+from fastquad.system.files import replacing
+
+NOT_CONVERGED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+# -- words ------------------------------------------------------------------------------------------------------
+
+
+def fail(message: str) -> None:
+    """Say in one line what was wrong, and end."""
+    click.echo(f"fastquad: {' '.join(in_options(message).split())}", err=True)
+    sys.exit(BAD_INPUT)
+
+
+def interrupted(way_on: str) -> int:
+    """Say after Ctrl-C how to go on; the exit code."""
+    click.echo(f"fastquad: interrupted; {way_on}", err=True)
+    return INTERRUPTED
+
+
+def in_options(message: str, **values: str) -> str:
+    """A sentence of the library in the words of the command line: `max_iter` is --max-iter, x0=solution.x is --x0 X."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return message
+    options = {
+        parameter.opts[-1].lstrip("-").replace("-", "_"): parameter
+        for parameter in context.command.params
+        if isinstance(parameter, click.Option)
+    }
+    if any(parameter.name == "tensor" for parameter in context.command.params):
+        message = message.replace("`A`", "A").replace("`y`", "Y")
+
+    def said(match: re.Match[str]) -> str:
+        if match["name"] not in options:
+            return match[0]
+        value = match["value"] if "value" in match.re.groupindex else None
+        return options[match["name"]].opts[-1] + (f" {values.get(match['name'], value)}" if value else "")
+
+    message = re.sub(r"\b(?P<name>\w+)='?(?P<value>[\w.]+)'?", said, message)
+    return re.sub(r"`(?P<name>\w+)`", said, message)
+
+
+def talkative(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --verbose and --quiet to a command."""
+    verbose = click.option(
+        "-v", "--verbose", count=True, expose_value=False, callback=_listen, help="Say more; twice: all."
+    )
+    quiet = click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_hush, help="No progress bar.")
+    return verbose(quiet(command))
+
+
+def _listen(context: click.Context, parameter: click.Parameter, times: int) -> None:
+    """Send what the library logs to stderr."""
+    if times:
+        logger = logging.getLogger("fastquad")
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("fastquad: %(message)s"))
+        before = logger.level
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO if times == 1 else logging.DEBUG)
+
+        def undo() -> None:
+            logger.removeHandler(handler)
+            logger.setLevel(before)
+
+        context.call_on_close(undo)
+
+
+def _hush(context: click.Context, parameter: click.Parameter, quiet: bool) -> None:
+    if quiet:
+        fq.set_progress(False)
+        context.call_on_close(lambda: fq.set_progress(None))
+
+
+# -- files ------------------------------------------------------------------------------------------------------
+
+
+def load(path: str, name: str) -> np.ndarray:
+    """The array in a .npy file, or on stdin."""
+    try:
+        content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"`{name}`: there is no file {path!r}.") from None
+    except OSError as error:
+        raise OSError(error.errno, f"`{name}`: {path!r} cannot be read: {error.strerror}") from error
+    return npy.array(content, name, path)
+
+
+def check_output(path: str) -> None:
+    """Say that the answer cannot be written before the work is done, not after."""
+    folder = Path(path).absolute().parent
+    if path != "-" and (Path(path).is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK)):
+        raise ValueError(f"`--output`: {path!r} cannot be written.")
+
+
+def save(x: np.ndarray, path: str) -> None:
+    """x as .npy under exactly this name, or on stdout; a reader never sees a part of it."""
+    # Made in memory first: numpy.save wants to know its position in the file, and a pipe has none.
+    buffer = io.BytesIO()
+    np.save(buffer, x)
+    if path == "-":
+        sys.stdout.buffer.write(buffer.getvalue())
+        sys.stdout.buffer.flush()
+        return
+    with replacing(path, "--output") as stream:
+        stream.write(buffer.getvalue())
+
+
+# -- reports ----------------------------------------------------------------------------------------------------
+
+
+def report(found: dict[str, Any], *, err: bool = False) -> None:
+    """What was found, as JSON."""
+    click.echo(json.dumps(_finite(found), indent=2, ensure_ascii=False, allow_nan=False), err=err)
+
+
+def described(solution: fq.Solution | fq.SolutionBatch, output: str) -> dict[str, Any]:
+    """The solution without its arrays; for a batch, lists."""
+    each = [_described(one, output) for one in ([solution] if isinstance(solution, fq.Solution) else solution)]
+    said = each[0] if isinstance(solution, fq.Solution) else {name: [one[name] for one in each] for name in each[0]}
+    return {"n": solution.x.shape[-1], **said, "success": bool(np.all(solution.success)), "x": output}
+
+
+def _described(solution: fq.Solution, output: str) -> dict[str, Any]:
+    return {
+        "success": solution.success,
+        "status": solution.status.name.lower(),
+        "nonzeros": len(solution.support),
+        "message": in_options(solution.message, x0=output),
+        "method": solution.method,
+        "n_iter": solution.n_iter,
+        "n_passes": solution.n_passes,
+        "residual": solution.residual,
+        "noise": solution.noise,
+        "error": solution.error,
+        "outliers": None if solution.outliers is None else solution.outliers.tolist(),
+        "elapsed": solution.elapsed,
+    }
+
+
+def shape(measurements: fq.Measurements) -> dict[str, Any]:
+    """What a tensor is."""
+    return {
+        "kind": type(measurements).__name__,
+        "m": measurements.m,
+        "n": measurements.n,
+        "dtype": str(measurements.dtype),
+        "bytes": measurements.nbytes,
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What fastquad runs on."""
+    names = ("fastquad", "numpy", "scipy", "numba", "matplotlib", "torch", "jax", "dask")
+    return {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "simd": _simd(),
+        "threads": threads.resolve(None),
+        "blas": [
+            {name: library.get(name) for name in ("internal_api", "version", "architecture", "num_threads")}
+            for library in threads.blas_libraries()
+        ],
+        "versions": {name: _version(name) for name in names},
+    }
+
+
+def _simd() -> str:
+    """The level of vector code that the kernels choose on this processor, as NumPy has found it."""
+    config: Any = np.show_config(mode="dicts")
+    extensions = config.get("SIMD Extensions", {})
+    found = {*extensions.get("found", ()), *extensions.get("baseline", ())}
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return "as compiled"
+    if found & {"AVX512_SKX", "AVX512_ICL", "X86_V4"}:
+        return "AVX-512 (x86-64-v4)"
+    return "AVX2 with FMA (x86-64-v3)" if found & {"AVX2", "X86_V3"} else "plain x86-64"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _finite(value: Any) -> Any:
+    """With null for NaN and inf, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

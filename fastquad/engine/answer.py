@@ -1,0 +1,221 @@
+"""An answer as the certificate sees it: its products, its support, and what it leaves open; cleaned of rounding.
+
+Coordinates whose values are known, as that which carries the linear terms of an affine tensor, belong to x but not to
+the unknowns S.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from fastquad.engine.problem import Problem
+from fastquad.measurements.contractions import Block, Products
+from fastquad.numerics.independence import Gram, least_squares, standard_errors
+from fastquad.typing import Asks, Float, Indices
+
+_EPS = float(np.finfo(np.float64).eps)
+# Where a fit is as good as rounding, coordinates below this share of the largest are likely to be nothing else.
+_TINY = 1e-12
+# Measurements that are smaller than this share of the largest are rounding.
+_SMALLEST = 1e-9
+# A coordinate this many standard errors from zero is not rounding.
+_CLEARLY = 10.0
+#: A block that is read for the certificate alone takes at most this many bytes.
+BLOCK_BYTES = 128 << 20
+
+
+class Known(NamedTuple):
+    """What a method has at hand at the end, so that it need not be read again.
+
+    `W` (m, n) are the products of x and `r` its residuals, `other` (m, n) the products of another vector; `block` is
+    `Ã_i[P, P]`, (m, p, p), of the coordinates `members`.
+    """
+
+    W: Float | None = None
+    r: Float | None = None
+    other: Float | None = None
+    members: Indices | None = None
+    block: Float | None = None
+
+
+class Answer:
+    """x, its products W (m, n) and residuals r, and the unknowns S that are not zero."""
+
+    def __init__(self, problem: Problem, x: Float, W: Float, r: Float, known: Known) -> None:
+        self.problem, self.known = problem, known
+        given = problem.support
+        allowed = np.arange(problem.n) if given is None else given
+        #: The unknowns: coordinates that may be nonzero, and whose values are not known.
+        self.allowed = np.setdiff1d(allowed, problem.known) if problem.fixed else allowed
+        self._take(x, W, r)
+
+    @staticmethod
+    def read(problem: Problem, x: Float, known: Known | None) -> Asks[Answer]:
+        """That of x, with what is known of it."""
+        known = known or Known()
+        W = known.W if known.W is not None else (yield Products(x))
+        r = known.r if known.r is not None and known.W is not None else W @ x - problem.y
+        return Answer(problem, x, W, r, known)
+
+    def _take(self, x: Float, W: Float, r: Float, gram: Gram | None = None) -> None:
+        """Go on with this answer."""
+        self.x, self.W, self.r = x, W, r
+        nonzero = x[self.allowed] != 0
+        self.S, self.outside = self.allowed[nonzero], self.allowed[~nonzero]
+        self.z = x[self.S]
+        #: W on the support, (m, s).
+        self.columns = W if self.S.size == self.problem.n else np.ascontiguousarray(W[:, self.S])
+        #: The coordinates that are not zero, those whose values are known among them.
+        self.places = np.flatnonzero(x) if self.problem.fixed else self.S
+        self._gram = gram
+        self._block: Float | None = None
+
+    @property
+    def s(self) -> int:
+        """How many unknowns are not zero."""
+        return int(self.S.size)
+
+    @property
+    def gram(self) -> Gram:
+        """That of W on the support."""
+        if self._gram is None:
+            self._gram = gram_of(self.columns)
+        return self._gram
+
+    @property
+    def residual(self) -> float:
+        """`‖r‖/‖y‖`."""
+        return float(np.linalg.norm(self.r) / np.linalg.norm(self.problem.y))
+
+    @property
+    def rounded(self) -> bool:
+        """Whether A has single precision."""
+        return self.problem.dtype.itemsize < 8
+
+    def rounding(self, diagonals: Float) -> Float:
+        """What each equation leaves open where there is no noise: its residual, and at least its rounding."""
+        # How large the numbers are that are added: where they cancel, rounding is larger than the products show.
+        scale = np.abs(self.columns) @ np.abs(self.z) + np.abs(self.problem.y)
+        scale += np.abs(diagonals[:, self.S]) @ self.z**2
+        # An equation in which next to nothing is added has no rounding of its own: what is left of it is its residual.
+        scale = np.maximum(scale, _SMALLEST * float(scale.max()))
+        share = self.r / scale
+        rms = math.sqrt(float(share @ share) / max(1, self.problem.m - self.s))
+        delta = np.maximum(np.abs(self.r), max(rms, 8 * _EPS) * scale)
+        return np.maximum(delta, 1e-25 * float(delta.max()))
+
+    # -- the clean support -----------------------------------------------------------------------------------
+
+    def clean(self) -> Asks[None]:
+        """Drop the coordinates that are no further from zero than rounding lets them be."""
+        for attempt in range(7):
+            if attempt > 0 and self.s > self.problem.m:
+                return
+            # First what is obviously rounding, without the standard errors.
+            order = self._tiny() if attempt == 0 else self._rounding()
+            count = min(order.size, self.s - 1)
+            while count > 0 and not (yield from self._without(order[:count])):
+                count = 0 if attempt == 0 else count // 2
+            if count == 0 and attempt > 0:
+                return
+
+    def _tiny(self) -> Indices:
+        """The positions in S of coordinates as small as rounding."""
+        size = np.abs(self.z)
+        return np.flatnonzero(size < _TINY * float(size.max(initial=0.0)))
+
+    def _rounding(self) -> Indices:
+        """The positions in S of coordinates that may be rounding, the likeliest first."""
+        m, s, y = self.problem.m, self.s, self.problem.y
+        level = max(
+            float(np.linalg.norm(self.r)) / math.sqrt(max(1, m - s)), _EPS * float(np.linalg.norm(y)) / math.sqrt(m)
+        )
+        size = np.abs(self.z)
+        # No standard error is more than that of the direction which is seen least.
+        near = np.flatnonzero(2 * self.gram.least * size < _CLEARLY * level)
+        if near.size == 0:
+            return near
+        errors = level / 2 * standard_errors(self.columns, self.gram, near)
+        ratio = size[near] / np.maximum(errors, 1e-300)
+        near, ratio = near[ratio < _CLEARLY], ratio[ratio < _CLEARLY]
+        return near[np.argsort(ratio, kind="stable")]
+
+    def _without(self, dropped: Indices) -> Asks[bool]:
+        """Try to fit without these positions of S; whether that was possible."""
+        m, y = self.problem.m, self.problem.y
+        kept = np.ones(self.s, dtype=bool)
+        kept[dropped] = False
+        keep = np.flatnonzero(kept)
+        gram = self._part(keep)
+        x = self.x.copy()
+        x[self.S[dropped]] = 0.0
+        floor = 2 * _EPS * float(np.linalg.norm(y))
+        share = math.sqrt((m - keep.size) / (m - self.s)) if m > self.s else math.inf
+        limit = 2 * max(float(np.linalg.norm(self.r)) * min(share, math.sqrt(m)), floor)
+        W, r = self.W, self.r - 2 * self.columns[:, dropped] @ self.z[dropped]
+        S, norm = self.S[keep], float(np.linalg.norm(self.x))
+        if float(np.linalg.norm(x - self.x)) > 1e-9 * norm:
+            W = yield Products(x)
+            r = W @ x - y
+        for _ in range(4):
+            step = -0.5 * least_squares(W[:, S], r, gram)
+            x = x.copy()
+            x[S] += step
+            if float(np.linalg.norm(step)) <= 1e-9 * norm:
+                r = r + 2 * W[:, S] @ step  # what is left out is below rounding
+                break
+            W = yield Products(x)
+            r = W @ x - y
+        if not float(np.linalg.norm(r)) <= limit:
+            return False
+        self._take(x, W, r, gram)
+        return True
+
+    def _part(self, keep: Indices) -> Gram:
+        """The Gram matrix of W on some positions of the support."""
+        return gram_of(self.columns[:, keep]) if self._gram is None else self._gram.part(keep)
+
+    # -- parts of A --------------------------------------------------------------------------------------------
+
+    def block(self) -> Asks[Float | None]:
+        """`Ã_i[P, P]` for the places P of x, read where that is not too much."""
+        size = self.places.size
+        if self.held() is None and 8 * self.problem.m * size**2 <= min(BLOCK_BYTES, self.problem.memory // 8):
+            self._block = yield Block(self.places)
+        return self._block
+
+    def held(self) -> Float | None:
+        """The same where it is at hand."""
+        if self._block is None and self.known.block is not None and self.known.members is not None:
+            members = self.known.members
+            where = np.full(self.problem.n, -1)
+            where[members] = np.arange(members.size)
+            position = where[self.places]
+            if (position >= 0).all():
+                self._block = np.ascontiguousarray(self.known.block[:, position[:, None], position])
+        return self._block
+
+    def rows(self, chosen: Indices) -> Asks[Float]:
+        """`Ã_i[C, P]`, (m, c, p), for some positions C in P."""
+        block = self.held()
+        if block is not None:
+            return block[:, chosen]
+        return (yield Block(self.places[chosen], self.places))
+
+    def products(self, x: Float) -> Asks[Float]:
+        """The products of another signal, (m, n); of its places alone where it has those of this answer."""
+        block = self.held()
+        if block is not None and not x[self.outside].any():
+            W = np.zeros_like(self.W)
+            W[:, self.places] = block @ x[self.places]
+            return W
+        return (yield Products(x))
+
+
+def gram_of(columns: Float) -> Gram:
+    """The Gram matrix of columns; of fewer measurements than columns nothing is shown."""
+    m, s = columns.shape
+    return Gram(columns.T @ columns) if s <= m else Gram(np.zeros((s, s)))

@@ -1,0 +1,189 @@
+"""The certificate of an exact answer: that no other signal, but for the sign, has the same measurements.
+
+`certify` takes an x that fits to rounding. It first removes the coordinates that are only rounding, so that the x it
+delivers has true zeros. Then it tries to find another signal that fits as well, with what is known of A at little
+cost. With `W[i] = Ã_i x`, the support S of x with s coordinates, and δ_i what equation i leaves open (its residual, at
+least its rounding), the answer is doubted
+
+    jacobian      if a direction on S changes the measurements by less than δ: its columns 2W_S/δ must have full rank
+    span          if the measurements amount to no more independent equations than there are unknowns
+    unseen        if the value of a coordinate outside of S changes nothing
+    exchange      if a coordinate outside of S can take over from those in S
+    symmetry      if a linear map Q with Q^T A_i Q = A_i on S gives a twin Qx: blocks whose signs are free, a common
+                  eigenbasis, an invariant subspace
+    relabelling   if a signed relabelling of the coordinates leaves the A_i as they are: mirrors, shifts, exchanges
+    chance        if the entries take so few values that another signal may fit by chance
+
+A continuous family of signals shows in the first, finite ones in the others. Each test has a cheap form that shows
+independence where there is plenty of it, as for entries drawn at random; only where that shows nothing the exact form
+is worked out.
+
+Under noise (`doubt_in_noise`) δ is the noise, and the same tests ask whether the data tell x from signals that are
+clearly different: a tenth of its norm away, and three times the error that the method expects.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from fastquad.engine.answer import Answer, Known
+from fastquad.engine.entries import Entries, sample_entries
+from fastquad.engine.problem import Problem
+from fastquad.engine.rivals import Measure, Tests, names
+from fastquad.measurements.contractions import Block, Diagonals, Products
+from fastquad.numerics.levenberg_marquardt import Rule, on_block
+from fastquad.solution import Status
+from fastquad.typing import Asks, Float
+
+__all__ = ["Certificate", "Known", "certify", "doubt_in_noise", "doubt_zero", "missed"]
+
+# A relative residual below this is no sign of a wrong fit.
+_EXPLAINED = 1e-3
+# Noise does not fall below this share when all coordinates are fitted. That is tried on at most this many entries of A.
+_MUCH_BETTER = 0.3
+_CHALLENGE_ENTRIES = 2_000_000
+_CHALLENGE = Rule(max_steps=40, patience=12)
+# Under noise, another signal is as many times the expected error away.
+_ERRORS_APART = 3.0
+
+
+class Certificate(NamedTuple):
+    """What is proven of an answer.
+
+    `x` is the answer without the coordinates that are only rounding, `status` EXACT, ISOLATED, AMBIGUOUS or
+    UNDETERMINED, `doubt` what speaks against it, `error` the relative error that rounding leaves, where it is more than
+    that of doubles, and `twin` another signal that fits as well, where one was found.
+    """
+
+    x: Float
+    residual: float
+    status: Status
+    doubt: str = ""
+    error: float = 0.0
+    twin: Float | None = None
+
+
+class Doubt(NamedTuple):
+    """What noisy data say of an answer: why it may be another one (empty where nothing speaks for that), the relative
+    error that the noise leaves, and the standard errors of x, (n,)."""
+
+    reason: str
+    error: float
+    stderr: Float
+
+
+def certify(
+    problem: Problem, x: Float, known: Known | None = None, entries: Entries | None = None
+) -> Asks[Certificate]:
+    """Clean an x that fits to rounding, and look for another signal that fits as well."""
+    answer = yield from Answer.read(problem, x, known)
+    yield from answer.clean()
+    x, residual = answer.x, answer.residual
+    if answer.s > problem.m:
+        return Certificate(x, residual, Status.UNDETERMINED)
+    if problem.n == 1 and problem.m > 1:  # one measurement that is not zero gives |x|
+        return Certificate(x, residual, Status.EXACT)
+    diagonals = yield Diagonals()
+    measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
+    tests = Tests(answer, diagonals, answer.rounding(diagonals), measure, entries)
+    doubt = tests.jacobian()
+    if doubt:
+        return Certificate(x, residual, Status.AMBIGUOUS, doubt)
+    status, doubt = tests.span()
+    if status is Status.EXACT:
+        doubt = (yield from tests.rivals()) or (yield from tests.chance())
+    if status is Status.EXACT and doubt:
+        status = Status.AMBIGUOUS
+    error = tests.error() if residual > 1e-12 else 0.0
+    return Certificate(x, residual, status, doubt, error, tests.twin)
+
+
+def doubt_in_noise(
+    problem: Problem,
+    x: Float,
+    level: float | None,
+    expected: float | None,
+    entries: Entries | None = None,
+    weighed: bool = False,
+) -> Asks[Doubt]:
+    """Whether noisy data tell x from signals that are clearly different, and how well they fix it.
+
+    `level` is the standard deviation of the noise as far as it is known; the residual tells it as well. `expected` is
+    the relative error of x that the method expects: signals within a few times that are not told apart, which is no
+    doubt but the error. Where the method has `weighed` the measurements, with its own standard errors, it is no matter
+    that a few of them are larger than the others.
+    """
+    answer = yield from Answer.read(problem, x, None)
+    m, s = problem.m, answer.s
+    sigma = max(float(np.linalg.norm(answer.r)) / math.sqrt(max(1, m - s)), level or 0.0)
+    diagonals = yield Diagonals()
+    measure = Measure(max(0.1, _ERRORS_APART * (expected or 0.0)), 3.0, 10.0, noisy=True)
+    delta = np.full(m, max(sigma, 1e-300))
+    if weighed and isinstance(problem.noise, np.ndarray):
+        delta = np.maximum(problem.noise, 1e-12 * float(problem.noise.max()))
+    tests = Tests(answer, diagonals, delta, measure, entries)
+    errors, reason = tests.errors()
+    stderr = np.zeros(problem.n)
+    stderr[answer.S] = errors
+    error = float(np.linalg.norm(errors)) / tests.norm
+    if not reason:
+        large = "" if weighed else tests.dominated()
+        reason = large or tests.improvable() or tests.span()[1] or (yield from tests.rivals())
+    # A method that knows its error has told signal from noise, if entries are independent as it takes them.
+    if not reason and answer.residual > _EXPLAINED:
+        entries = entries or (yield from sample_entries(problem))
+        if expected is None or not entries.independent:
+            reason = yield from tests.challenged()
+    return Doubt(reason, error, stderr)
+
+
+def missed(problem: Problem, x: Float) -> Asks[tuple[Float | None, str]]:
+    """A signal that fits far better than x, where a descent from x on all coordinates finds one: noise leaves none.
+    And which directions of x the measurements do not see, as a sentence.
+
+    For methods that tell signal from noise by themselves, if A is the random draw that they take it for: a symmetry in
+    another basis does not show in a sample of its entries, and between two twins their estimate leaves a part of both.
+    """
+    m, n = problem.m, problem.n
+    small = n < m and m * n * n <= _CHALLENGE_ENTRIES
+    if not small or problem.support is not None or problem.fixed or problem.turning or problem.outliers:
+        return None, ""
+    block = yield Block(np.arange(n))
+    descent = on_block(problem.y, x, block, _CHALLENGE)
+    answer = Answer(problem, x, block @ x, (block @ x) @ x - problem.y, Known())
+    left = float(np.linalg.norm(answer.r))
+    if math.sqrt(descent.square) < _MUCH_BETTER * left * math.sqrt((m - n) / m):
+        return descent.z, ""
+    delta = np.full(m, max(left / math.sqrt(m), 1e-300))
+    tests = Tests(answer, np.einsum("ijj->ij", block), delta, Measure(0.1, 3.0, 10.0, noisy=True), None)
+    return None, tests.errors()[1]
+
+
+def doubt_zero(problem: Problem) -> Asks[str]:
+    """Why another signal than 0 may have no measurements but zeros; empty where nothing speaks for it.
+
+    Signals with `x^T A_i x = 0` for all i are few or none where there are at least as many independent equations as
+    unknowns. The products of a random vector show whether there are, and whether the A_i have a null space in common.
+    """
+    given = problem.support
+    allowed = np.setdiff1d(np.arange(problem.n) if given is None else given, problem.known)
+    if problem.m < allowed.size:
+        return (
+            f"There are {problem.m} measurements for {allowed.size} unknowns, so that other signals measure zero too."
+        )
+    diagonals = (yield Diagonals())[:, allowed]
+    alone = allowed[~diagonals.any(axis=0)]
+    if alone.size:
+        return f"Nothing measures {names(alone)} alone: it may have any value."
+    W = yield Products(np.random.default_rng(0).standard_normal(problem.n))
+    values = np.linalg.svd(W[:, allowed], compute_uv=False)
+    rank = int(np.count_nonzero(values > 1e-10 * values[0]))
+    # A phase that changes nothing is no other signal.
+    if rank < allowed.size - problem.turning:
+        return (
+            f"The measurements amount to {rank} independent ones, for {allowed.size} unknowns: others measure zero too."
+        )
+    return ""

@@ -1,0 +1,218 @@
+"""The loop that all solvers share.
+
+A solver is a generator. It never touches A: it asks for a contraction and is sent the answer, and it reports
+each step.
+
+    W = yield Products(x)              # W[i] = Ã_i x, one pass over A
+    yield Step(x, residual)            # history, callback, budgets
+    return Outcome(x, residual, converged=True)
+
+The driver answers. It counts what is read, keeps the best answer, and stops the generator when a budget is
+spent or the callback says so. For b signals it runs b generators side by side and answers their requests of
+one kind with a single pass, so every solver shares its passes over a batch without knowing of it.
+
+An iterate is kept as it was reported: a solver makes a new array for each, and never writes to one that it has
+handed over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastquad.engine.requests import Request
+from fastquad.engine.run import Run
+from fastquad.engine.watch import Watch
+from fastquad.measurements.base import Measurements
+from fastquad.solution import Solution
+from fastquad.system import threads
+
+if TYPE_CHECKING:
+    from fastquad.engine.checkpoint import Checkpoint
+
+# With so few entries of A, the matrices of a solver are too small for more than one thread of BLAS.
+_SMALL = 1 << 25
+# Threads of BLAS spin for a tenth of a second after each call and take their cores from the next pass over A. On so few
+# cores they gain less than that costs: on two, LM took half the time without them at n = 500, m = 1000.
+_FEW_CORES = 4
+
+
+def drive(
+    measurements: Measurements,
+    runs: list[Run],
+    n_threads: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    *,
+    blas_threads: bool = False,
+) -> list[Solution]:
+    """Run the generators to their ends, answering requests of one kind with one pass over A.
+
+    `blas_threads` lets BLAS use its threads in any case: for methods whose work is in matrices of their own.
+    """
+    few = measurements.m * measurements.n**2 <= _SMALL or threads.cores() <= _FEW_CORES
+    blas = nullcontext() if blas_threads or not few else threads.single_threaded_blas()
+    # What overflows ends as a status, so NumPy need not warn of it.
+    with np.errstate(over="ignore", invalid="ignore"), blas, Watch(runs) as watch:
+        _drive(_Answerer(measurements, n_threads, checkpoint, watch), runs)
+    return [run.solution for run in runs if run.solution is not None]
+
+
+def _drive(answerer: _Answerer, runs: list[Run]) -> None:
+    for run in runs:
+        if run.solution is None:
+            run.send(None)
+    while live := [run for run in runs if run.solution is None]:
+        if len(live) == 1:
+            while live[0].solution is None:
+                answerer.pause(runs)
+                answerer.serve(live[0])
+            break
+        answerer.pause(runs)
+        kinds: dict[Any, list[Run]] = {}
+        for run in live:
+            kinds.setdefault(type(run.request), []).append(run)
+        # Take the kind that most runs wait for; the others wait until more of them can share a pass.
+        kind, group = max(kinds.items(), key=lambda item: len(item[1]))
+        if kind.shared and len(group) > 1:
+            answerer.serve_together(kind, group)
+        else:
+            for run in group:
+                answerer.serve(run)
+
+
+def finish(measurements: Measurements, routine: Generator[Request, Any, Any], n_threads: int | None = None) -> Any:
+    """Run a routine that only asks, and reports no steps, to its end; what it returns."""
+    answerer = _Answerer(measurements, n_threads)
+    answer = None
+    while True:
+        try:
+            answer = answerer.answer(routine.send(answer))
+        except StopIteration as end:
+            return end.value
+
+
+class _Answerer:
+    """Answers requests from A, and charges each run for the share of A that its answer took."""
+
+    def __init__(
+        self,
+        A: Measurements,
+        n_threads: int | None,
+        checkpoint: Checkpoint | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        self.A, self.n_threads, self.checkpoint, self.watch = A, threads.resolve(n_threads), checkpoint, watch
+        #: The answers to requests that are asked once, by their kind.
+        self._answered: dict[type, Any] = {}
+        # Those that a run has paid for, in this call or before the snapshot that it goes on from.
+        self._paid = set() if checkpoint is None else set(checkpoint.paid)
+
+    def pause(self, runs: list[Run]) -> None:
+        """Between two answers: a moment for the checkpoint, and for those who watch."""
+        if self.watch is not None:
+            self.watch.look(runs)
+        if self.checkpoint is not None:
+            self.checkpoint.paid = sorted(self._paid)
+            self.checkpoint.pause(runs)
+
+    def serve(self, run: Run) -> None:
+        """Answer one run, or stop it where it cannot pay any more."""
+        request = run.request
+        assert request is not None
+        kind = type(request).__name__
+        cost = 0.0 if kind in self._paid else request.cost(self.A)
+        end = run.overspent(cost)
+        if end is not None:
+            run.stop(end)
+            return
+        run.n_passes += cost
+        if request.once:
+            self._paid.add(kind)
+        run.send(self._kept([run], [request], lambda: [self.answer(request)])[0])
+
+    def serve_together(self, kind: Any, group: list[Run]) -> None:
+        """Answer runs whose requests are of one kind with one pass, for which each is charged."""
+        cost = kind.shared_cost(self.A, [run.request for run in group])
+        paying = []
+        for run in group:
+            end = run.overspent(cost)
+            if end is None:
+                paying.append(run)
+            else:
+                run.stop(end)
+        if not paying:
+            return
+        requests = [run.request for run in paying if run.request is not None]
+        answers = self._kept(paying, requests, lambda: self._answer_all(kind, requests))
+        for run, answer in zip(paying, answers, strict=True):
+            run.n_passes += cost
+            run.send(answer)
+
+    def _kept(self, runs: list[Run], requests: list[Request], make: Callable[[], list[Any]]) -> list[Any]:
+        """The answers: from the checkpoint where it has them, else made, and written down there."""
+        if self.checkpoint is None or not requests[0].kept:
+            return make()
+        answers = self.checkpoint.answers(requests, make, runs[0].elapsed)
+        if self.checkpoint.elapsed is not None:
+            for run in runs:
+                run.set_clock(self.checkpoint.elapsed)
+        return answers
+
+    def _answer_all(self, kind: Any, requests: list[Request]) -> list[Any]:
+        answers = [_own(answer) for answer in kind.answer_all(self.A, requests, self.n_threads)]
+        for request, answer in zip(requests, answers, strict=True):
+            self._check(request, answer)
+        return answers
+
+    def answer(self, request: Request) -> Any:
+        """The answer to one request; an error where A is not finite."""
+        kind = type(request)
+        if kind in self._answered:
+            return self._answered[kind]
+        if request.ahead and self.checkpoint is not None and self.checkpoint.replaying:
+            # What it would read ahead for has been read.
+            return np.empty(0)
+        answer = _own(request.answer(self.A, self.n_threads))
+        self._check(request, answer)
+        if request.once:
+            self._answered[kind] = answer
+        return answer
+
+    def _check(self, request: Request, answer: Any) -> None:
+        """Raise where A holds NaN or inf: then the answer does too.
+
+        What a solver asked with may be infinite as well, and what it asked for may overflow: that is not A's fault.
+        """
+        if not request.reads:
+            return
+        array = answer[0] if type(answer) is tuple else answer
+        # A sum of squares is not finite if an entry is not: one read at the speed of memory, and no temporary.
+        if math.isfinite(np.vdot(array, array)) or np.isfinite(array).all():
+            return
+        if not all(np.isfinite(part).all() for part in request.arguments() if _is_float(part)):
+            return
+        # Asked again at scale one, what overflowed does not any more.
+        array = _at_scale_one(request).answer(self.A, self.n_threads)
+        if not np.isfinite(array[0] if type(array) is tuple else array).all():
+            raise ValueError("`A` must be finite, got NaN or inf.")
+
+
+def _own(answer: Any) -> Any:
+    """An answer that a solver may write to: a user's own kind of measurements may give what must not be written to."""
+    if type(answer) is tuple:
+        return tuple(_own(part) for part in answer)
+    return answer.copy("K") if isinstance(answer, np.ndarray) and not answer.flags.writeable else answer
+
+
+def _is_float(part: Any) -> bool:
+    return isinstance(part, np.ndarray) and part.dtype.kind == "f"
+
+
+def _at_scale_one(request: Request) -> Request:
+    """The request with each of its float arrays divided by its largest entry."""
+    parts = [part / np.abs(part).max() if _is_float(part) and part.any() else part for part in request.arguments()]
+    return type(request)(*parts)

@@ -1,0 +1,76 @@
+"""Answers and states as JSON with arrays beside it, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Encoder:
+    """Plain values as JSON; arrays are put aside, each once, and referred to by their place."""
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray] = []
+        self._known: dict[int, dict[str, Any]] = {}
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            if id(value) not in self._known:
+                self._known[id(value)] = self._put(value)
+            return self._known[id(value)]
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, dict):
+            return {"dict": {key: self(entry) for key, entry in value.items()}}
+        if isinstance(value, tuple):
+            return {"tuple": [self(entry) for entry in value]}
+        if isinstance(value, list):
+            return [self(entry) for entry in value]
+        return value
+
+    def _put(self, array: np.ndarray) -> dict[str, Any]:
+        narrow, axes = _narrow(array), _axes(array)
+        # The file has the entries in their order in memory.
+        self.arrays.append((array if narrow is None else narrow).transpose(axes))
+        said = {"array": len(self.arrays) - 1, "axes": axes}
+        return said if narrow is None else said | {"dtype": array.dtype.str}
+
+
+def decoded(value: Any, arrays: list[np.ndarray]) -> Any:
+    """The value that was encoded."""
+    if isinstance(value, list):
+        return [decoded(entry, arrays) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        array = arrays[value["array"]].transpose(np.argsort(value["axes"]))
+        return array.astype(value["dtype"]) if "dtype" in value else array
+    if "tuple" in value:
+        return tuple(decoded(entry, arrays) for entry in value["tuple"])
+    return {key: decoded(entry, arrays) for key, entry in value["dict"].items()}
+
+
+def _narrow(array: np.ndarray) -> np.ndarray | None:
+    """The array in single precision where nothing is lost by it: entries of a tensor that is stored so."""
+    if array.dtype != np.float64 or array.size < 1000 or np.float32(array.flat[0]) != array.flat[0]:
+        return None
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float32)
+    return narrow if np.array_equal(narrow, array) else None
+
+
+def _axes(array: np.ndarray) -> list[int]:
+    """The axes from the slowest in memory to the fastest.
+
+    What comes back from a file must have the layout that it had: the last bit of what is computed from it may depend
+    on that.
+    """
+    return [int(axis) for axis in np.argsort([-stride for stride in array.strides], kind="stable")]
+
+
+def dense(answer: Any) -> Any:
+    """An answer without gaps between its entries."""
+    if isinstance(answer, tuple):
+        return tuple(dense(part) for part in answer)
+    return answer if answer.transpose(_axes(answer)).flags.c_contiguous else np.ascontiguousarray(answer)

@@ -1,0 +1,232 @@
+"""What kind of random numbers A holds, from a small sample of its entries.
+
+AMP and pursuit are derived for independent, centred, Gaussian-like entries. Of these, the scale and the mean can be
+put right without a read of A: `A_i − Ā` and `y_i − ȳ` obey the same equations. Dependence cannot; it is looked for so
+that the user can be told, and so that an answer is not certified where the structure of A allows others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from fastquad.engine.problem import Problem
+from fastquad.measurements.contractions import Block, Diagonals
+from fastquad.typing import Float, Indices
+
+# Rows, and columns, of the sampled block.
+_SIDE = 8
+# Chance exceeds a test statistic by more than this many standard deviations in less than one of a million samples.
+_DEVIATIONS = 6.0
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The entries of A, as far as a sample tells.
+
+    `gain` is 1/σ² with σ² twice the variance of an off-diagonal entry of Ã (σ = 1 for A of independent standard normal
+    entries); `centred` says that they have no common mean, `independent` that no dependence shows. `symmetries` may
+    hold "reversed" and "shifted": A is the same with its coordinates in reverse order, or moved by one. `bits` is the
+    information in an entry (−log2 of the chance that two are equal): infinite unless entries take few values. `share`
+    is that of the commonest value off the diagonal, and `single` says that no other value is seen twice. `block` is the
+    sample, (m, s, s), where there is one that varies.
+    """
+
+    gain: float = 1.0
+    centred: bool = True
+    symmetries: tuple[str, ...] = ()
+    bits: float = math.inf
+    share: float = 0.0
+    single: bool = False
+    block: Float | None = field(default=None, repr=False)
+    constant: bool = False
+    #: Of Hermitian matrices: whether no imaginary part was seen.
+    real: bool = False
+
+    @cached_property
+    def independent(self) -> bool:
+        """Whether no dependence shows; looked for when it is asked, which the quickest solves do not."""
+        if self.block is None:
+            return not self.constant
+        sample = self.block.reshape(len(self.block), -1)
+        return not self.symmetries and _full_rank(self.block) and _uncorrelated(sample) and _uncorrelated(sample**2)
+
+    def coincidence(self, s: int) -> float:
+        """−log2 of the chance that a measurement does not tell x, with s nonzeros, from another signal.
+
+        Their outer products differ in s − 1 entries or more, with different coefficients: by the lemma of Littlewood
+        and Offord a sum of so many terms takes one value with a chance of at most 0.6/sqrt((s − 1)(1 − q)), and of at
+        most q, if no value of a term has a chance of more than q. Where one value alone is common, as 0 in sparse
+        matrices, all terms must take it: q^(s−1).
+        """
+        q, terms = self.share, max(1, s - 1)
+        if math.isinf(self.bits) or q == 0:
+            return math.inf
+        if self.single:
+            return -terms * math.log2(q)
+        return -math.log2(min(q, 0.6 / math.sqrt(terms * (1 - q)) if q < 1 else 1.0))
+
+    def describe(self) -> str:
+        """What is special, as a sentence; empty where nothing is."""
+        traits = []
+        if not self.centred:
+            traits.append("have a common mean, which was removed")
+        if not self.independent:
+            traits.append("are not independent, as AMP and pursuit assume")
+        return f"The entries of A {' and '.join(traits)}." if traits else ""
+
+
+def sample_entries(problem: Problem) -> Generator[Any, Any, Entries]:
+    """Look at the diagonals and at a small block off the diagonal."""
+    m, n = problem.m, problem.n
+    diagonals = yield Diagonals()
+    if problem.turning:
+        return (yield from _sample_complex(problem, diagonals[:, ::2]))
+    side = min(_SIDE, (n - 1) // 2)
+    if side == 0 or m < 4:
+        bits = _bits(_thinned(diagonals))
+        return Entries(bits=bits, share=_commonest(_thinned(diagonals))[0] if bits < math.inf else 0.0)
+    rows, columns = _places(n, side)
+    block = yield Block(rows, columns)
+    few = _thinned(block.reshape(m, -1))
+    symmetries = []
+    # A thousand entries tell whether they repeat themselves, between matrices or within one.
+    repeated = _repeats(few)
+    bits = min(_bits(few) if repeated else math.inf, _bits(_thinned(diagonals)))
+    if bits < math.inf or (repeated and any(_repeats(row) for row in few)):
+        reverse = yield Block(n - 1 - rows, n - 1 - columns)
+        shifted = yield Block(rows + 1, columns + 1)
+        symmetries = [name for name, other in (("reversed", reverse), ("shifted", shifted)) if (other == block).all()]
+    return _described(
+        problem.y, block, diagonals, tuple(symmetries), bits, _commonest(few) if repeated else (0.0, False)
+    )
+
+
+def _sample_complex(problem: Problem, diagonals: Float) -> Generator[Any, Any, Entries]:
+    """The same for Hermitian matrices, of which the rows of Re alone have every number once: Re and Im in turn."""
+    m, n = problem.m, problem.n // 2
+    side = min(_SIDE // 2, (n - 1) // 3)
+    bits = _bits(_thinned(diagonals))
+    if side == 0 or m < 4:
+        return Entries(bits=bits, share=_commonest(_thinned(diagonals))[0] if bits < math.inf else 0.0)
+    # Twice as many rows as columns, so that the block of Re and Im is square.
+    chosen = np.random.default_rng(0).permutation(n - 1)[: 3 * side]
+    columns = np.sort(chosen[2 * side :])
+    block = yield Block(2 * np.sort(chosen[: 2 * side]), np.sort(np.concatenate([2 * columns, 2 * columns + 1])))
+    # Real matrices have no imaginary parts at all, which is no repetition.
+    varied = block if block[..., 1::2].any() else np.ascontiguousarray(block[:, :side, ::2])
+    few = _thinned(varied.reshape(m, -1))
+    repeated = _repeats(few)
+    bits = min(_bits(few) if repeated else math.inf, bits)
+    found = _described(problem.y, varied, diagonals, (), bits, _commonest(few) if repeated else (0.0, False))
+    return found if varied is block else replace(found, real=True)
+
+
+def _described(
+    y: Float,
+    block: Float,
+    diagonals: Float,
+    symmetries: tuple[str, ...],
+    bits: float,
+    commonest: tuple[float, bool],
+) -> Entries:
+    """What the moments of a sample say."""
+    m = len(block)
+    sample = block.reshape(m, -1)
+    share, single = commonest
+    at_sample, at_diagonals = _moments(sample), _moments(diagonals)
+    # Where all y_i are the same, nothing would be left of them without their mean.
+    same = float(np.ptp(y)) <= 1e-12 * float(np.abs(y).max())
+    centred = same or (_no_mean(m, *at_sample) and _no_mean(m, *at_diagonals))
+    square = float(at_sample[1].mean())
+    variance = square if centred else float(np.mean(np.var(sample, axis=0, ddof=1)))
+    scale = square + float(at_diagonals[1].mean())
+    if variance <= 1e-12 * scale:
+        gain = 1 / scale if scale > 0 else 1.0
+        return Entries(gain, True, symmetries, bits, share, single, constant=True)
+    return Entries(1 / (2 * variance), centred, symmetries, bits, share, single, block)
+
+
+@lru_cache(maxsize=16)
+def _places(n: int, side: int) -> tuple[Indices, Indices]:
+    """The rows and columns of the sample: different ones, and not the last, which has no next. Not to be written to."""
+    chosen = np.random.default_rng(0).permutation(n - 1)[: 2 * side]
+    return np.sort(chosen[:side]), np.sort(chosen[side:])
+
+
+def _moments(sample: Float) -> tuple[Float, Float]:
+    """The means of the columns and of their squares."""
+    m = len(sample)
+    return np.ones(m) @ sample / m, np.einsum("ij,ij->j", sample, sample) / m
+
+
+def _no_mean(m: int, mean: Float, square: Float) -> bool:
+    """Whether means of m entries are those of centred variables: Σ m mean²/var is χ² with a degree for each."""
+    centre = mean**2
+    # What cancels here is far from centred.
+    statistic = float(np.sum(m * centre / np.maximum(square - centre, 1e-300)))
+    return bool(statistic < mean.size + _DEVIATIONS * math.sqrt(2.0 * mean.size))
+
+
+def _repeats(sample: Float) -> bool:
+    """Whether two of these numbers are equal."""
+    ordered = np.sort(sample, axis=None)
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+def _bits(sample: Float) -> float:
+    """−log2 of the chance that two of these numbers are equal; infinite where that is less than one in a thousand."""
+    if not _repeats(sample):
+        return math.inf
+    counts = np.unique(sample, return_counts=True)[1]
+    chance = float(np.sum(counts * (counts - 1.0))) / (sample.size * (sample.size - 1.0))
+    return -math.log2(chance) if chance > 1e-3 else math.inf
+
+
+def _commonest(sample: Float) -> tuple[float, bool]:
+    """The share of the commonest value, 0 where none repeats, and whether it is the only one that repeats."""
+    counts = np.sort(np.unique(sample, return_counts=True)[1])
+    if counts[-1] == 1:
+        return 0.0, False
+    return float(counts[-1]) / sample.size, counts.size < 2 or int(counts[-2]) == 1
+
+
+def _thinned(sample: Float) -> Float:
+    """At most 32 measurements, and as many of their entries."""
+    m, count = sample.shape
+    return sample[:: max(1, m // 32), :: max(1, count // 32)][:32, :32]
+
+
+def _full_rank(blocks: Float) -> bool:
+    """Whether the matrices are of full rank, as far as a few of their blocks, which are square, tell."""
+    some = blocks[:: max(1, len(blocks) // 8)]
+    size = some.shape[1]
+    norms = np.sqrt(np.einsum("ijk,ijk->i", some, some))
+    unit = some / np.where(norms > 0, norms, 1.0)[:, None, None]
+    # For a matrix of norm 1 the least singular value is at least |det|: enough for almost all, and less work.
+    full = np.abs(np.linalg.det(unit)) > size * np.finfo(np.float64).eps
+    if full.mean() > 0.5:
+        return True
+    return bool((np.linalg.matrix_rank(some, tol=None) == size).mean() > 0.5)
+
+
+def _uncorrelated(sample: Float) -> bool:
+    """Whether the columns are uncorrelated: Σ corr² over their pairs is about a χ²/m with a degree for each pair."""
+    m = len(sample)
+    centred = sample - np.ones(m) @ sample / m
+    covariances = centred.T @ centred
+    norms = np.sqrt(covariances.diagonal())
+    count = int(np.count_nonzero(norms))
+    pairs = count * (count - 1) / 2
+    if pairs == 0:
+        return False
+    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    correlations = covariances * inverse * inverse[:, None]
+    statistic = m * (float(np.vdot(correlations, correlations)) - count) / 2
+    # Squares of heavy-tailed entries scatter more than the χ² law says: twice the mean is far beyond that, too.
+    return bool(statistic < pairs + max(_DEVIATIONS * math.sqrt(2 * pairs), pairs))

@@ -1,0 +1,468 @@
+"""The tests of an answer: does another signal have the same measurements? See `fastquad.engine.certificate`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from fastquad.engine.answer import BLOCK_BYTES, Answer
+from fastquad.engine.entries import Entries, sample_entries
+from fastquad.measurements.contractions import Block, WeightedSum
+from fastquad.numerics import symmetry
+from fastquad.numerics.independence import Gram, left_over, standard_errors
+from fastquad.numerics.levenberg_marquardt import Rule, on_block
+from fastquad.solution import Status
+from fastquad.typing import Asks, Float, Indices
+
+_EPS = float(np.finfo(np.float64).eps)
+# An answer is wrong with a chance of less than 2 to the minus this.
+_SPARE_BITS = 20
+# At most this many steps to another signal: they double the digits each time.
+_REFIT = 10
+# So many coordinates are tried in `exchange`.
+_EXCHANGES = 16
+# How alike the diagonals of two coordinates are that may take each other's place: in double, in single precision.
+_ALIKE, _ROUNDED_ALIKE = 4e-12, 8e-6
+_RELABELLINGS, _NODES, _MATRICES = 20, 4000, 24
+# Coordinates that a sentence names.
+_NAMED = 6
+# Products of two vectors that differ by less than this share say nothing of their difference.
+_BEYOND_ROUNDING = 1e-5
+# Under noise, rows of the matrices that see each direction by this share of the average tell a twin from x.
+_CLEARLY_APART = 0.1
+# Under noise, the measurements must count as much more than the unknowns: those that dominate the others are few.
+_EFFECTIVE = 1.2
+# A relative residual below this is no sign of a wrong fit.
+_EXPLAINED = 1e-3
+# One more coordinate, at one of these shares of the norm, must not explain more than chance: squares of so many
+# standard deviations.
+_STEPS = 0.01 * 1.2 ** np.arange(26)
+_SADDLE = 30.0
+# Under noise, Levenberg–Marquardt starts from this many random signals to find another that fits, in a block of at most
+# this many entries.
+_CHALLENGES, _CHALLENGE_ENTRIES = 16, 2_000_000
+_CHALLENGE = Rule(max_steps=40, patience=12)
+
+
+class Measure(NamedTuple):
+    """What counts as another signal, relative to the norm of x, and as one that fits, in units of δ."""
+
+    apart: float
+    fits: float
+    #: How much a change of x by its norm must change the measurements for each direction to be seen.
+    need: float
+    #: The share of the coupling between two parts of x below which they may be apart.
+    noisy: bool
+
+
+class Tests:
+    """The tests of an answer, given what each equation leaves open."""
+
+    def __init__(
+        self, answer: Answer, diagonals: Float, delta: Float, measure: Measure, entries: Entries | None
+    ) -> None:
+        self.answer, self.problem, self.diagonals, self.delta = answer, answer.problem, diagonals, delta
+        self.measure, self.entries = measure, entries
+        self.need = measure.need
+        self.most = float(delta.max())
+        self.norm = float(np.linalg.norm(answer.z)) or 1.0
+        #: Another signal that fits as well, where one was found.
+        self.twin: Float | None = None
+
+    def rivals(self) -> Asks[str]:
+        """Why another signal, not next to x, fits as well; empty where none was found."""
+        if self.answer.s == 0:
+            return ""
+        for test in (self.unseen, self.exchange, self.symmetry, self.relabelling):
+            doubt = yield from test()
+            if doubt:
+                return doubt
+        return ""
+
+    # -- the Jacobian -----------------------------------------------------------------------------------------
+
+    def jacobian(self) -> str:
+        """Whether a direction on the support is not seen."""
+        if 2 * self.norm * self.answer.gram.least > self.need * self.most:
+            return ""
+        s = self.answer.s
+        values, vectors = np.linalg.svd(self._scaled(self.answer.columns), full_matrices=True)[1:]
+        seen = np.zeros(s)
+        seen[: values.size] = values
+        return self._unseen_directions(vectors[seen <= self.need])
+
+    def _unseen_directions(self, vectors: Float) -> str:
+        """A sentence about directions on the support that are not seen; empty where there are none."""
+        if len(vectors) == 0:
+            return ""
+        s = self.answer.s
+        weight = np.sqrt((vectors**2).sum(axis=0))
+        free = self.answer.S[weight > 0.1 * weight.max()]
+        return (
+            f"The measurements fix {s - len(vectors)} of {s} directions of x on its support: the "
+            f"{'value' if free.size == 1 else 'values'} of {names(free)} can change and fit as well."
+        )
+
+    def errors(self) -> tuple[Float, str]:
+        """The standard errors on the support, and which directions are not seen at all under the noise."""
+        s = self.answer.s
+        values, vectors = np.linalg.svd(self._scaled(self.answer.columns), full_matrices=True)[1:]
+        seen = np.zeros(s)
+        seen[: values.size] = values
+        inverse = 1 / np.maximum(seen, 1e-6)
+        errors = self.norm * np.sqrt(((vectors * inverse[:, None]) ** 2).sum(axis=0))
+        # A direction is open where the noise moves x along it by its whole norm.
+        return errors, self._unseen_directions(vectors[seen < 1.0])
+
+    def error(self) -> float:
+        """The relative error that what is left open causes."""
+        answer = self.answer
+        errors = standard_errors(answer.columns, answer.gram, np.arange(answer.s))
+        return float(np.linalg.norm(errors)) * math.sqrt(float(np.mean(self.delta**2))) / (2 * self.norm)
+
+    def improvable(self) -> str:
+        """Whether a zero coordinate would explain most of what is left: then the fit has ended on a saddle."""
+        answer = self.answer
+        if answer.outside.size == 0:
+            return ""
+        # The other values follow: what they can explain is taken out.
+        Q = np.linalg.qr(answer.columns)[0]
+        W, D, r = answer.W[:, answer.outside], self.diagonals[:, answer.outside], answer.r[:, None]
+        W, D, r = (part - Q @ (Q.T @ part) for part in (W, D, r))
+        limit = float(np.vdot(r, r)) / (1 + _SADDLE / max(1, self.problem.m - answer.s))
+        for t in np.outer(_STEPS, (1.0, -1.0)).ravel() * self.norm:
+            left = r + 2 * t * W + t * t * D
+            better = np.einsum("ij,ij->j", left, left) < limit
+            if better.any():
+                return f"With another value of {names(answer.outside[better])} it would fit much better."
+        return ""
+
+    def dominated(self) -> str:
+        """Whether a few measurements are so much larger than the others that they alone count."""
+        if self.answer.residual < _EXPLAINED:  # the others fit as well
+            return ""
+        weight = np.einsum("ij,ij->i", self.answer.columns, self.answer.columns)
+        effective = float(weight.sum()) ** 2 / max(float(weight @ weight), 1e-300)
+        if effective > _EFFECTIVE * self.answer.s:
+            return ""
+        return (
+            f"A few measurements are so much larger than the others that all count as {effective:.0f}, "
+            f"for {self.answer.s} unknowns."
+        )
+
+    def _scaled(self, W: Float) -> Float:
+        """Columns of the Jacobian, for a change of x relative to its norm, in units of what is left open."""
+        return 2 * self.norm * W / self.delta[:, None]
+
+    def span(self) -> tuple[Status, str]:
+        """Whether there are more independent measurements than unknowns, and the doubt where not."""
+        answer = self.answer
+        m, n, s = self.problem.m, answer.allowed.size, answer.s
+        target = s + 1 if s == n else max(s + 1, min(2 * s, m, n))
+        if target > m:
+            return Status.ISOLATED, f"There are {m} measurements for {s} unknowns."
+        if self._spans(target):
+            return Status.EXACT, ""
+        rank = self._rank()
+        if rank > s and (s == n or rank >= min(m, n) or 2 * s <= rank):
+            return Status.EXACT, ""
+        doubt = f"The {m} measurements amount to {rank} independent ones, for {s} unknowns."
+        return Status.ISOLATED if rank == s else Status.AMBIGUOUS, doubt
+
+    def _spans(self, target: int) -> bool:
+        """Whether some columns, of W and else of the diagonals, are clearly independent and this many."""
+        answer = self.answer
+        if answer.gram.factor is None:
+            return False
+        others = answer.outside[: target - answer.s + 2]
+        more = answer.W[:, others] if others.size else self.diagonals[:, answer.allowed[:2]]
+        count = target - answer.s
+        if count > more.shape[1]:
+            return False
+        more = more[:, :count]
+        square = np.einsum("ij,ij->j", more, more)
+        norms = np.sqrt(np.where(square > 0, square, 1.0))
+        inside = answer.gram.whiten(answer.columns.T @ more)
+        rest = (more.T @ more - inside.T @ inside) / norms / norms[:, None]
+        shown = Gram(np.asfortranarray(rest))
+        weight = math.sqrt(float(square.min())) * self.norm
+        return shown.least > 1e-4 and weight * shown.least > self.need * self.most
+
+    def _rank(self) -> int:
+        """How many independent measurements show, up to one more than unknowns where all are nonzero."""
+        answer = self.answer
+        J = self._scaled(answer.W[:, answer.allowed])
+        D = self.diagonals[:, answer.allowed] * self.norm**2 / self.delta[:, None]
+        if answer.s < answer.allowed.size:
+            weak = (answer.x[answer.allowed] == 0) & (np.linalg.norm(J, axis=0) <= self.need)
+            J[:, weak] = D[:, weak]
+            return int(np.count_nonzero(np.linalg.svd(J, compute_uv=False) > self.need))
+        others = [D]
+        if self.entries is not None and self.entries.block is not None:
+            sample = self.entries.block.reshape(self.problem.m, -1)
+            others.append(sample * self.norm**2 / self.delta[:, None])
+        columns = np.concatenate(others, axis=1)
+        values = np.linalg.svd(J, compute_uv=False)
+        # Rounding turns the directions that are seen least out of the span.
+        turned = 1e3 * _EPS * float(values[0] / values[-1]) * np.linalg.norm(columns, axis=0)
+        return answer.s + int((left_over(J, columns) > np.maximum(self.need, turned)).any())
+
+    # -- coordinates that are zero ------------------------------------------------------------------------------
+
+    def unseen(self) -> Asks[str]:
+        """Whether the value of a zero coordinate changes nothing."""
+        others = self.answer.outside
+        t = self.measure.apart * self.norm
+        W, D = self.answer.W[:, others], self.diagonals[:, others]
+        sizes = [np.sqrt(np.einsum("ij,ij->j", part, part)) for part in (W, D)]
+        if (np.abs(2 * t * sizes[0] - t * t * sizes[1]) > 2 * math.sqrt(self.problem.m) * self.most).all():
+            return ""
+        linear, square = 2 * t * W / self.delta[:, None], t * t * D / self.delta[:, None]
+        limit = 9.0 if self.measure.noisy else float(self.problem.m)
+        free = np.zeros(others.size, dtype=bool)
+        for change in (square + linear, square - linear):
+            free |= np.einsum("ij,ij->j", change, change) < limit
+        if not free.any():
+            return ""
+        seldom = "tells" if self.measure.noisy else "measures"
+        return f"Nothing {seldom} {names(others[free])}: other values fit as well."
+        yield
+
+    def exchange(self) -> Asks[str]:
+        """Whether a zero coordinate can take over from the others."""
+        answer = self.answer
+        if answer.outside.size == 0:
+            return ""
+        for j in answer.outside[self._spanned()][:_EXCHANGES]:
+            for value in (0.1 * self.norm, -0.1 * self.norm):
+                start = answer.x.copy()
+                start[j] = value
+                twin = yield from self._refit(start, answer.S)
+                if twin is not None and self._rival(twin):
+                    return f"Coordinate {j} can take over from others. {self._shown()}"
+        return ""
+
+    def _spanned(self) -> Indices:
+        """The positions of those zero coordinates whose columns the support's span, or nearly."""
+        answer = self.answer
+        W = answer.W[:, answer.outside]
+        if answer.gram.factor is not None:
+            inside = answer.gram.whiten(answer.columns.T @ W)
+            square = np.einsum("ij,ij->j", W, W)
+            rest = square - np.einsum("ij,ij->j", inside, inside)
+            clear = rest > 1e-8 * square
+            clear &= 2 * self.norm * np.sqrt(np.maximum(rest, 0.0)) > self.need * self.most
+            if clear.all():
+                return np.zeros(0, dtype=np.intp)
+        return np.flatnonzero(left_over(self._scaled(answer.columns), self._scaled(W)) <= self.need)
+
+    # -- symmetries ---------------------------------------------------------------------------------------------
+
+    def symmetry(self) -> Asks[str]:
+        """Whether a linear symmetry of the matrices on the support moves x."""
+        answer = self.answer
+        z = answer.x[answer.places]
+        if z.size == 1 or (yield from self._no_linear_twin()):
+            return ""
+        M, N, N2 = yield from self._combinations()
+        for V, inverse, part in symmetry.parts(M, N, N2, rounded=answer.rounded, noisy=self.measure.noisy):
+            start = _expand(symmetry.flipped(z, V, inverse, part), answer.places, self.problem.n)
+            if _distance(start, answer.x) <= self.measure.apart:
+                continue
+            twin = yield from self._refit(self.problem.completed(start), answer.S)
+            if twin is not None and self._rival(twin):
+                return self._shown()
+        return ""
+
+    def _no_linear_twin(self) -> Asks[bool]:
+        """Whether a few rows of the matrices show that there is no twin."""
+        answer, other = self.answer, self.answer.known.other
+        if answer.gram.factor is None or self.problem.fixed:
+            return False
+        q = symmetry.rows_needed(self.problem.m, answer.s)
+        least = _CLEARLY_APART if self.measure.noisy else 0.0
+        at_hand = None
+        if other is not None and answer.s == self.problem.n:
+            # What the other products have in common with W says nothing, and rounding in the rest must not.
+            rest = other - answer.W
+            at_hand = rest[:, None] if np.linalg.norm(rest) > _BEYOND_ROUNDING * np.linalg.norm(answer.W) else None
+        shown = symmetry.no_linear_twin
+        if q == 1 and at_hand is not None and shown(answer.columns, answer.gram, at_hand, answer.z, least):
+            return True
+        # More than are needed make it likelier that they show it, and by how much.
+        for count in (4 * q,) if self.measure.noisy else (q, q + 2):
+            if count > max(8, answer.s // 8):
+                return False
+            rows = yield from answer.rows(np.argsort(-np.abs(answer.z), kind="stable")[:count])
+            if shown(answer.columns, answer.gram, rows, answer.z, least):
+                return True
+        return False
+
+    def _combinations(self) -> Asks[Float]:
+        """Three random combinations of the matrices on the support, each scaled as its measurement, (3, s, s)."""
+        answer = self.answer
+        block = yield from answer.block()
+        size = np.linalg.norm(answer.columns, axis=1)
+        weights = np.random.default_rng(1).standard_normal((self.problem.m, 3))
+        weights /= np.where(size > 0, size, np.inf)[:, None]
+        if block is not None:
+            return np.tensordot(weights.T, block, 1)
+        sums = yield WeightedSum(weights)
+        return sums[:, answer.places[:, None], answer.places]
+
+    def _refit(self, start: Float, support: Indices) -> Asks[Float | None]:
+        """Gauss–Newton steps from a start, that move a support, while they get anywhere; the signal if it fits."""
+        x = start.copy()
+        before = math.inf
+        for step in range(_REFIT):
+            W = yield from self.answer.products(x)
+            r = (W @ x - self.problem.y) / self.delta
+            size = math.sqrt(float(r @ r) / r.size)
+            if size < self.measure.fits:
+                return x
+            # The first steps may go up; then each must make it a good deal smaller.
+            if not math.isfinite(size) or (step > 2 and size > 0.25 * before):
+                return None
+            before = size
+            x[support] -= 0.5 * np.linalg.lstsq(W[:, support] / self.delta[:, None], r, rcond=1e-13)[0]
+        return None
+
+    def _rival(self, twin: Float) -> bool:
+        """Whether this is another signal that may be the right one; it is kept."""
+        x, known = self.answer.x, self.problem.known
+        if known.size:
+            twin = self.problem.completed(twin)
+            if float(np.linalg.norm(twin - x)) <= self.measure.apart * self.norm:
+                return False
+        elif _distance(twin, x) <= self.measure.apart:
+            return False
+        admits = getattr(self.problem.prior, "admits", None)
+        if admits is not None and not (admits(twin) or admits(-twin)):
+            return False
+        self.twin = twin
+        return True
+
+    def _shown(self) -> str:
+        """What the twin is."""
+        assert self.twin is not None
+        x, twin, apart = self.answer.x, self.twin, self.measure.apart
+        if not self.problem.fixed and float(np.linalg.norm(x + twin)) < float(np.linalg.norm(x - twin)):
+            twin = -twin
+        for name, moved in (("reversed", x[::-1]), ("shifted", np.roll(x, 1)), ("shifted", np.roll(x, -1))):
+            if _distance(twin, moved) <= apart:
+                return f"A is the same {name}, so that x {name} fits as well."
+        largest = max(float(np.abs(x).max()), 1e-300)
+        changed = np.flatnonzero(np.abs(twin - x) > apart * largest)
+        if np.abs(twin[changed] + x[changed]).max(initial=0.0) <= apart * largest:
+            return f"The sign of x at {names(changed)} is free: with the other sign there it fits as well."
+        values = ", ".join(f"{twin[j]:.3g} for {x[j]:.3g} at {j}" for j in changed[:_NAMED])
+        rest = f", and {changed.size - _NAMED} more" if changed.size > _NAMED else ""
+        return f"Another signal, {_distance(twin, x):.2g} away, fits as well: {values}{rest}."
+
+    def relabelling(self) -> Asks[str]:
+        """Whether a relabelling of the coordinates, some with the other sign, leaves the matrices as they are."""
+        answer = self.answer
+        tolerance = _ROUNDED_ALIKE if answer.rounded else _ALIKE
+        kind = symmetry.alike(self.diagonals[:, answer.allowed], tolerance)
+        inside = np.searchsorted(answer.allowed, answer.S)
+        if (np.bincount(kind, minlength=kind.size)[kind[inside]] == 1).all():
+            return ""
+        members = np.flatnonzero(np.isin(kind, kind[inside]))
+        if 8 * self.problem.m * members.size**2 > min(BLOCK_BYTES, self.problem.memory // 8):
+            return (yield from self._any_fits([answer.x[::-1], np.roll(answer.x, 1), np.roll(answer.x, -1)]))
+        block = yield Block(answer.allowed[members])
+        some = np.argsort(-np.abs(block).max(axis=(1, 2)), kind="stable")[:_MATRICES]
+        where = np.searchsorted(members, inside)
+        found = symmetry.relabellings(block[some], where, kind[members], 4 * tolerance, _NODES)
+        twins = (_expand(signs * answer.z, answer.allowed[members[images]], self.problem.n) for images, signs in found)
+        return (yield from self._any_fits(twin for twin, _ in zip(twins, range(_RELABELLINGS), strict=False)))
+
+    def _any_fits(self, twins: Iterable[Float]) -> Asks[str]:
+        """What is said of the first of these that is another signal and fits."""
+        for twin in twins:
+            if _distance(twin, self.answer.x) > self.measure.apart:
+                refitted = yield from self._refit(self.problem.completed(twin), np.flatnonzero(twin))
+                if refitted is not None and self._rival(refitted):
+                    return self._shown()
+        return ""
+
+    def challenged(self) -> Asks[str]:
+        """Whether Levenberg–Marquardt finds another signal that fits as well: for entries of A that are no random draw.
+
+        Of random ones AMP tells signal from noise; elsewhere a fit in the wrong valley may leave what looks like it.
+        """
+        answer, m = self.answer, self.problem.m
+        everything = m > answer.allowed.size
+        where = answer.allowed if everything and not self.problem.fixed else answer.places
+        if m * where.size**2 > _CHALLENGE_ENTRIES or where.size >= m or self.problem.fixed:
+            return ""
+        block = yield Block(where)
+        rng = np.random.default_rng(2)
+        limit = float(np.linalg.norm(answer.r)) * math.sqrt((m + 2 * math.sqrt(m)) / m)
+        for _ in range(_CHALLENGES):
+            start = rng.standard_normal(where.size)
+            descent = on_block(self.problem.y, start * (self.norm / np.linalg.norm(start)), block, _CHALLENGE)
+            twin = _expand(descent.z, where, self.problem.n)
+            if math.sqrt(descent.square) <= limit and self._rival(twin):
+                return self._shown()
+        return ""
+
+    # -- few values -----------------------------------------------------------------------------------------------
+
+    def chance(self) -> Asks[str]:
+        """Whether the entries take so few values that another signal may fit by chance."""
+        if self.entries is None:
+            self.entries = yield from sample_entries(self.problem)
+        if math.isinf(self.entries.bits) or self.problem.support is not None:
+            return ""
+        m, n, s = self.problem.m, self.problem.n, self.answer.s
+        same = self.entries.coincidence(s)
+        other = max(same, self._swap_bits())
+        on_support = (m - s) * same >= s + _SPARE_BITS
+        elsewhere = (m - s) * other >= _log2_choices(n, s) + s + _SPARE_BITS
+        anywhere = (m - n) * same >= n + _SPARE_BITS
+        if (on_support and elsewhere) or anywhere:
+            return ""
+        return "The entries of A take few values, and another signal may fit so few measurements by chance."
+
+    def _swap_bits(self) -> float:
+        """−log2 of the chance that two of `W_ij − x_j A_i[j, j]`, j in S, are equal."""
+        answer = self.answer
+        V = answer.columns - answer.z * self.diagonals[:, answer.S]
+        steps = np.round(V / (1e-10 * float(np.abs(answer.z).max())))
+        counts = np.unique(steps, return_counts=True)[1]
+        pairs = max(float(np.sum(counts * (counts - 1.0))), 2.0)
+        return -math.log2(pairs / (V.size * (V.size - 1.0))) if V.size > 1 else 0.0
+
+
+def _expand(values: Float, support: Indices, n: int) -> Float:
+    x = np.zeros(n)
+    x[support] = values
+    return x
+
+
+def _distance(a: Float, b: Float) -> float:
+    """Relative, up to sign."""
+    return float(min(np.linalg.norm(a - b), np.linalg.norm(a + b)) / np.linalg.norm(b))
+
+
+def _log2_choices(n: int, s: int) -> float:
+    """log2 of (n choose s)."""
+    return (math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1)) / math.log(2)
+
+
+def names(coordinates: Indices) -> str:
+    """These coordinates, by number, in words."""
+    if coordinates.size == 0:
+        return "no single coordinate"
+    if coordinates.size == 1:
+        return f"coordinate {coordinates[0]}"
+    first = coordinates[:_NAMED].tolist()
+    if coordinates.size > 2 and coordinates[-1] - coordinates[0] == coordinates.size - 1:
+        return f"coordinates {coordinates[0]} to {coordinates[-1]}"
+    if coordinates.size > _NAMED:
+        return f"coordinates {', '.join(map(str, first))} and {coordinates.size - _NAMED} more"
+    return f"coordinates {', '.join(map(str, first[:-1]))} and {first[-1]}"

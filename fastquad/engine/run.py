@@ -1,0 +1,253 @@
+"""One signal's solve: what its solver reports, the budgets it has, and the answer that comes of it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Request
+from fastquad.engine.steps import Belief, End, Note, Outcome, Snapshot, Stage, State, Step, Steps
+from fastquad.engine.verdict import Verdict, judge
+from fastquad.solution import Solution, distance
+from fastquad.system import progress
+from fastquad.typing import Asks, Float
+
+_log = logging.getLogger("fastquad")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop, apart from the method's own test; and how much to say on the way."""
+
+    max_iter: int | None = None
+    max_passes: float | None = None
+    max_time: float | None = None
+    callback: Callable[[State], object] | None = None
+    verbose: int = 0
+
+
+class Run:
+    """One signal's generator, what it asks for now, and what it has reported.
+
+    When the method has ended, or was stopped, the verdict takes its place: a generator too, whose requests are answered
+    in the same way, but which no budget stops.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        steps: Steps,
+        method: str,
+        limits: Limits,
+        *,
+        x_true: Float | None = None,
+        signal: int | None = None,
+    ) -> None:
+        self.problem, self.method, self.limits, self.x_true, self.signal = problem, method, limits, x_true, signal
+        self.steps: Steps | Asks[Verdict] = steps
+        self.start = time.perf_counter()
+        #: Seconds that earlier calls took, where the solve goes on from a checkpoint.
+        self.earlier = 0.0
+        self.n_iter = 0
+        self.n_passes = 0.0
+        self.best: Step | None = None
+        self.belief: Belief | None = None
+        self.log: list[tuple[float, ...]] = []
+        self.notes: list[str] = []
+        self.stage = ""
+        self.request: Request | None = None
+        #: What the method can go on from, while it has got no answer since.
+        self.snapshot: dict[str, Any] | None = None
+        self.spent: End | None = None
+        #: Whether the steps are those of the verdict.
+        self.judging = False
+        self.solution: Solution | None = None
+
+    def send(self, answer: Any) -> None:
+        """Go on with this answer until the next request, or the end."""
+        self.snapshot = None
+        waiting = False
+        while not waiting and self.solution is None:
+            try:
+                item = self.steps.send(answer)
+            except StopIteration as end:
+                if isinstance(end.value, Verdict):
+                    self._conclude(end.value)
+                else:
+                    self._judge(end.value)
+                return
+            answer = None
+            waiting = self._take(item)
+
+    def _take(self, item: Request | Step | Belief | Note | Stage | Snapshot) -> bool:
+        """Take what the solver yields; whether it waits for an answer now, or was stopped."""
+        if isinstance(item, Note):
+            self.notes.append(item.text)
+            return False
+        if isinstance(item, Stage):
+            self.stage = item.name
+            _log.info("stage: %s", item.name)
+            return False
+        if isinstance(item, Snapshot):
+            self.snapshot = item.state
+            return False
+        if isinstance(item, Belief):
+            self.belief = item
+            return False
+        if self.spent is not None and not self.judging:
+            # It wants to go on: after its last step it had the chance to end by itself.
+            self.stop(self.spent)
+            return True
+        if isinstance(item, Step):
+            self._record(item)
+            return self.solution is not None or self.judging
+        self.request = item
+        return True
+
+    def stop(self, end: End) -> None:
+        """End here, with the method's belief or else the best iterate so far."""
+        self.steps.close()
+        if self.belief is not None:
+            self._judge(Outcome(end=end, **self.belief._asdict()))
+            return
+        assert self.best is not None, "a solver must report a step before it asks for more than it was given"
+        self._judge(Outcome(self.best.x, self.best.residual, end))
+
+    def _judge(self, outcome: Outcome) -> None:
+        """Let the verdict take over."""
+        if not np.isfinite(outcome.x).all():
+            outcome = Outcome(np.zeros_like(outcome.x), 1.0, End.DIVERGED)
+        if outcome.end is End.DIVERGED and self.best is not None:
+            outcome = replace(outcome, x=self.best.x, residual=self.best.residual)
+        self.judging = True
+        self.steps = judge(self.problem, outcome)
+        self.send(None)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the solve began, without those between two calls that share a checkpoint."""
+        return self.earlier + time.perf_counter() - self.start
+
+    def set_clock(self, elapsed: float) -> None:
+        """Set the clock forward to `elapsed` seconds, never back."""
+        self.earlier += max(0.0, elapsed - self.elapsed)
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` needs, as plain data."""
+        return {
+            "n_iter": self.n_iter, "n_passes": self.n_passes, "log": np.array(self.log, dtype=np.float64),
+            "notes": list(self.notes), "elapsed": self.elapsed,
+            "best": None if self.best is None else tuple(self.best),
+            "belief": None if self.belief is None else tuple(self.belief),
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier call has reported."""
+        self.n_iter, self.n_passes, self.notes = state["n_iter"], state["n_passes"], state["notes"]
+        self.log = [tuple(entry) for entry in state["log"].tolist()]
+        self.best = None if state["best"] is None else Step(*state["best"])
+        self.belief = None if state["belief"] is None else Belief(*state["belief"])
+        self.set_clock(state["elapsed"])
+
+    def overspent(self, cost: float) -> End | None:
+        """The budget that an answer of this cost would exceed."""
+        limits = self.limits
+        # Without a step there is no answer yet: the first one is always paid for, and so is the verdict.
+        if self.best is None or self.judging:
+            return None
+        if limits.max_passes is not None and self.n_passes + cost > limits.max_passes * (1 + 1e-9):
+            return End.MAX_PASSES
+        if limits.max_time is not None and time.perf_counter() - self.start >= limits.max_time:
+            return End.MAX_TIME
+        return None
+
+    def _record(self, step: Step) -> None:
+        elapsed = self.elapsed
+        self.n_iter += 1
+        if not np.isfinite(step.x).all():
+            # No answer: the one before, or zero, which leaves all of y.
+            self.best = self.best or Step(np.zeros_like(step.x), 1.0)
+        elif self.best is None or step.residual < self.best.residual or math.isnan(self.best.residual):
+            self.best = step
+        if self.x_true is None:
+            self.log.append((step.residual, self.n_passes, elapsed))
+        else:
+            self.log.append((step.residual, self.n_passes, elapsed, self._distance(step.x, self.x_true)))
+        limits = self.limits
+        aloud = limits.verbose > 1 or (limits.verbose > 0 and _is_round(self.n_iter))
+        if aloud or _log.isEnabledFor(logging.DEBUG):
+            line = f"step {self.n_iter}: residual {step.residual:.3e}, {self.n_passes:.4g} passes, {elapsed:.2f} s"
+            self._say(line, logging.DEBUG, aloud)
+        if limits.callback is not None and limits.callback(self._state(step)):
+            self.stop(End.STOPPED)
+        elif not math.isfinite(step.residual):
+            self.stop(End.DIVERGED)
+        elif limits.max_iter is not None and self.n_iter >= limits.max_iter:
+            self.spent = End.MAX_ITER
+        elif limits.max_time is not None and time.perf_counter() - self.start >= limits.max_time:
+            self.spent = End.MAX_TIME
+
+    def _distance(self, x_hat: Float, x: Float) -> float:
+        """`min_± ‖x_hat ∓ x‖/‖x‖`, or `‖x_hat − x‖/‖x‖` where a known value tells the sign."""
+        if self.problem.turning:
+            both = self.problem.gauge != "phase"
+            return distance(x_hat.view(np.complex128), x.view(np.complex128), conjugation=both)
+        scale, nearest = np.linalg.norm(x), np.linalg.norm(x_hat - x)
+        if not any(self.problem.fixed.values()):
+            nearest = min(nearest, np.linalg.norm(x_hat + x))
+        if scale == 0:
+            return 0.0 if nearest == 0 else math.inf
+        return float(nearest / scale)
+
+    def _state(self, step: Step) -> State:
+        """What the callback sees; it cannot write to the iterate."""
+        x = step.x.view()
+        x.flags.writeable = False
+        return State(x, self.n_iter, self.n_passes, step.residual, self.signal)
+
+    def _conclude(self, verdict: Verdict) -> None:
+        """Make the solution of a verdict."""
+        status, outcome = verdict
+        x = np.array(outcome.x, dtype=np.float64)
+        said = f"The relative residual is {outcome.residual:.1e}."
+        names = ("residual", "n_passes", "elapsed", "distance")[: 3 if self.x_true is None else 4]
+        log = np.array(self.log, dtype=np.float64).reshape(len(self.log), len(names))
+        self.request = None
+        self.solution = Solution(
+            x=x, status=status, success=status.success,
+            message=" ".join(filter(None, [status.sentence, said, *self.notes, outcome.note])),
+            method=outcome.method or self.method, n_iter=self.n_iter, n_passes=self.n_passes,
+            residual=math.inf if math.isnan(outcome.residual) else float(outcome.residual),
+            support=np.flatnonzero(x), noise=outcome.noise, stderr=outcome.stderr,
+            error=outcome.error, outliers=outcome.outliers, history=dict(zip(names, log.T.copy(), strict=True)),
+            elapsed=self.elapsed,
+        )  # fmt: skip
+        if self.limits.verbose or _log.isEnabledFor(logging.INFO):
+            line = (
+                f"{self.solution.method}: {status.name.lower()} after {self.n_iter} steps, {self.n_passes:.4g} passes, "
+                f"{self.solution.elapsed:.2f} s; residual {self.solution.residual:.3e}, "
+                f"{self.solution.support.size} nonzeros"
+            )
+            self._say(line, logging.INFO, self.limits.verbose > 0)
+
+    def _say(self, line: str, level: int, aloud: bool) -> None:
+        """To the logger; and aloud on stderr."""
+        if self.signal is not None:
+            line = f"signal {self.signal}: {line}"
+        _log.log(level, "%s", line)
+        if aloud:
+            progress.write(f"fastquad: {line}")
+
+
+def _is_round(n: int) -> bool:
+    """Whether n is 1, 2 or 5 times a power of ten: a log of a long run stays short."""
+    while n % 10 == 0:
+        n //= 10
+    return n in (1, 2, 5)

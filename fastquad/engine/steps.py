@@ -1,0 +1,133 @@
+"""What a solver yields beside its requests, and what it returns.
+
+    W = yield Products(x)                    a request: the driver sends the answer
+    yield Step(x, residual)                  one step is done
+    yield Belief(x, residual, error=0.1)     the best estimate so far, where that is not the iterate that fits best
+    yield Note("...")                        something for the message
+    yield Stage("pursuit")                   what comes next, for the progress bar
+    return Outcome(x, residual, End.CONVERGED)
+
+A solver says why it ended; what that is worth is the verdict's business (see `fastquad.engine.verdict`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fastquad.engine.requests import Request
+from fastquad.typing import Float, Indices
+
+if TYPE_CHECKING:
+    from fastquad.engine.answer import Known
+    from fastquad.engine.entries import Entries
+
+#: Relative residual below which an answer is exact, if it has fewer free coordinates than measurements.
+EXACT_RESIDUAL = 1e-9
+
+
+class End(Enum):
+    """Why there are no more steps: what the method claims of its answer, or what stopped it."""
+
+    #: The stopping test of the method was met.
+    CONVERGED = auto()
+    #: More measurements fit to rounding than chance could explain, and the others contradict x.
+    AGREES = auto()
+    #: The signal was found, but the noise leaves more of it open than a success allows.
+    NOISY = auto()
+    #: The method has nothing left to try.
+    STAGNATED = auto()
+    #: The same, from a start for which no coordinate passed the support test.
+    EMPTY_SUPPORT = auto()
+    #: The iterates grew without bound.
+    DIVERGED = auto()
+    #: Every measurement is zero.
+    ZERO = auto()
+    MAX_ITER = auto()
+    MAX_PASSES = auto()
+    MAX_TIME = auto()
+    #: The callback said so.
+    STOPPED = auto()
+
+
+class Step(NamedTuple):
+    """One step is done: the iterate, and ‖r‖/‖y‖ there."""
+
+    x: Float
+    residual: float
+
+
+class Belief(NamedTuple):
+    """The best estimate so far, returned in place of the best iterate where something stops the method.
+
+    For methods that estimate: under noise the iterate with the smallest residual is not the one nearest to x. `error`
+    is the relative distance to x that they expect, `noise` the standard deviation of the noise, `stderr` (n,) the
+    standard errors of x.
+    """
+
+    x: Float
+    residual: float
+    error: float | None = None
+    noise: float | None = None
+    stderr: Float | None = None
+
+
+class Note(NamedTuple):
+    """Something that the user should know, whatever the end: it is added to the message."""
+
+    text: str
+
+
+class Stage(NamedTuple):
+    """What the method does from here on, for those who watch."""
+
+    name: str
+
+
+class Snapshot(NamedTuple):
+    """What the method can go on from, in place of the answers that it had so far: numbers and arrays by name.
+
+    It comes right before a request. A generator made with it as `Problem.resume` must make that request first.
+    """
+
+    state: dict[str, Any]
+
+
+@dataclass
+class Outcome:
+    """How a solve ended: the answer, and what is claimed of it.
+
+    `free` counts the free coordinates of x (default: its nonzeros). `noise`, `error`, `stderr` and `outliers` are those
+    of `Solution`, where the method estimates them. `note` is added to the message. `method` names the stage that found
+    x, `entries` is what the method has seen of A's entries, and `known` what it has read for x, so that the verdict
+    need not look again.
+    """
+
+    x: Float
+    residual: float
+    end: End = End.STAGNATED
+    free: int | None = None
+    note: str = ""
+    noise: float | None = None
+    error: float | None = None
+    stderr: Float | None = None
+    outliers: Indices | None = None
+    method: str | None = None
+    entries: Entries | None = None
+    known: Known | None = None
+
+
+Steps = Generator[Request | Step | Belief | Note | Stage | Snapshot, Any, Outcome]
+
+
+class State(NamedTuple):
+    """What a callback sees after a step."""
+
+    x: Float
+    n_iter: int
+    n_passes: float
+    residual: float
+    #: Which signal of a batch.
+    signal: int | None = None

@@ -1,0 +1,110 @@
+"""The certificate of an answer of which the prior says more than which coordinates are nonzero.
+
+one of a few values   another signal of these values must not fit. No direction is open, so that the measurements
+                      may be fewer than the coordinates: what can happen is a coincidence. There are V^n signals,
+                      and each wrong one fits a measurement to 30 bits with a chance of 2^−30, or of the
+                      coincidences that the entries of A allow: m times their bits must exceed n log2 V + 20.
+piecewise constant    in the coordinates of its steps, `x = C z` with `C_jl = 1` for j >= l, it is a sparse signal:
+                      the certificate of those holds for `C^T Ã_i C`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from fastquad.engine.answer import Answer
+from fastquad.engine.certificate import Certificate, certify
+from fastquad.engine.entries import Entries, sample_entries
+from fastquad.engine.problem import Problem
+from fastquad.engine.rivals import Measure, Tests, names
+from fastquad.measurements.contractions import Compress, Diagonals
+from fastquad.measurements.dense.raw import RawTensor
+from fastquad.priors.discrete import Discrete
+from fastquad.solution import Status
+from fastquad.typing import Asks, Float, Indices
+
+# An answer is wrong with a chance of less than 2 to the minus this.
+_SPARE_BITS = 20
+# The bits of a measurement that a relative residual of 1e-9 shows.
+_BITS = 30.0
+# The steps of a signal are looked at one by one up to this many operations, and this share of the memory.
+_OPERATIONS, _SHARE = 2e10, 4
+
+
+def certify_values(problem: Problem, x: Float, entries: Entries | None) -> Asks[Certificate]:
+    """Whether x, of a few values, is the only signal of these values that fits."""
+    prior = problem.prior
+    assert isinstance(prior, Discrete)
+    x = prior.nearest(x)
+    answer = yield from Answer.read(problem, x, None)
+    diagonals = yield Diagonals()
+    measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
+    # That directions are open is no doubt here; what counts is another signal of these values.
+    tests = Tests(answer, diagonals, answer.rounding(diagonals), measure, entries)
+    doubt = _one_changed(answer, tests, prior) or (yield from tests.symmetry()) or (yield from tests.relabelling())
+    if doubt:
+        return Certificate(x, answer.residual, Status.AMBIGUOUS, doubt, twin=tests.twin)
+    entries = entries or (yield from sample_entries(problem))
+    # Signals that differ in one coordinate differ in as many entries of their outer products as x has nonzeros.
+    bits = min(_BITS, entries.coincidence(max(2, int(np.count_nonzero(x)))))
+    if problem.m * bits < problem.n * math.log2(prior.values.size) + _SPARE_BITS:
+        doubt = (
+            f"There are {prior.values.size}^{problem.n} signals of these values, and {problem.m} measurements are too "
+            "few to tell them apart: another may fit by chance."
+        )
+        return Certificate(x, answer.residual, Status.AMBIGUOUS, doubt)
+    counted = f"None of the other signals of these {prior.values.size} values fits."
+    return Certificate(x, answer.residual, Status.EXACT, counted)
+
+
+def _one_changed(answer: Answer, tests: Tests, prior: Discrete) -> str:
+    """Whether a coordinate can take another value."""
+    x = answer.x
+    for value in prior.values:
+        change = value - x
+        moved = 2 * answer.W * change + tests.diagonals * change**2
+        same = np.sqrt(np.mean((moved / tests.delta[:, None]) ** 2, axis=0)) < 1
+        free = np.flatnonzero(same & (change != 0))
+        # The only nonzero coordinate may change its sign: that is −x.
+        free = free[[bool(np.any(np.delete(x, j)) or value != -x[j]) for j in free]] if free.size else free
+        if free.size:
+            return f"The measurements do not tell the value of {names(free)}."
+    return ""
+
+
+def certify_steps(problem: Problem, x: Float, entries: Entries | None) -> Asks[Certificate]:
+    """The certificate of a piecewise constant x: that of a sparse signal, in the coordinates of its steps."""
+    n, m = problem.n, problem.m
+    small = float(m) * n**3 <= _OPERATIONS and 8 * m * n * n <= problem.memory // _SHARE
+    # Too large: the steps that x has, and where no step is only every other place that can be afforded.
+    places = np.arange(n) if small else _jumps(x, n)
+    C = np.greater_equal.outer(np.arange(n), places).astype(np.float64)
+    z = np.diff(x, prepend=0.0)[places]
+    block = yield Compress(C)
+    tensor = RawTensor(np.ascontiguousarray(block, dtype=np.float64))
+    inner = replace(problem, n=places.size, prior=None, x0=None, fixed={})
+    found = _answered(tensor, certify(inner, z))
+    if found.status is Status.EXACT and not small and entries is not None and not entries.independent:
+        found = found._replace(status=Status.AMBIGUOUS, doubt="A is not random, and too large to look for rivals.")
+    return found._replace(x=C @ found.x, twin=None if found.twin is None else C @ found.twin)
+
+
+def _jumps(x: Float, n: int) -> Indices:
+    """The places of the steps of x, the first included, and a few more."""
+    steps = np.flatnonzero(np.diff(x, prepend=0.0))
+    more = np.linspace(0, n - 1, min(n, 2 * steps.size + 2)).astype(np.intp)
+    return np.union1d(np.union1d(steps, [0]), more)
+
+
+def _answered(tensor: RawTensor, routine: Asks[Certificate]) -> Certificate:
+    """What a routine returns, its questions answered from a tensor in memory."""
+    answer = None
+    while True:
+        try:
+            request = routine.send(answer)
+        except StopIteration as end:
+            return end.value
+        answer = request.answer(tensor, 1)

@@ -1,0 +1,310 @@
+"""The certificate of an exact complex answer: that no other signal, but for a phase, has the same measurements.
+
+As in `fastquad.engine.certificate`, on Re and Im in turn. Because `x` and `e^{iθ} x` have the same measurements, the
+direction ix is never seen: the Jacobian 2W of s entries has rank 2s − 1 at most, and it is enough that 2s − 1 < m. That
+direction is pinned, by a row ix beside the rows of W, and then everything must be seen. The answer is doubted
+
+    jacobian      if a direction of the support beside ix changes the measurements by no more than they leave open
+    span          if the measurements amount to no more independent equations than there are unknowns
+    unseen        if the value of an entry outside of the support changes nothing
+    twins         if the conjugate, or x reversed, moved by one, or with two entries exchanged, fits as well: where the
+                  entries of A that were looked at are real, or where diagonals repeat themselves
+    chance        if the entries take so few values that another signal may fit by chance
+
+Signs, and phases, that are free between parts of x are directions: the Jacobian shows them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastquad.engine.certificate import Certificate, Doubt
+from fastquad.engine.entries import Entries, sample_entries
+from fastquad.engine.problem import Problem
+from fastquad.measurements.contractions import Diagonals, Products
+from fastquad.numerics.grouping import Groups
+from fastquad.numerics.levenberg_marquardt import turned
+from fastquad.solution import Status, distance
+from fastquad.typing import Asks, Float, Indices, Number
+
+_EPS = float(np.finfo(np.float64).eps)
+# An entry this many standard errors from zero is not rounding.
+_CLEARLY = 10.0
+# Two signals this far apart, relative to their norm, are different ones.
+_APART = 1e-3
+# In noise a change of x by this share of its norm must be seen.
+_VISIBLE = 0.1
+# Another signal fits if it leaves at most this many times what x leaves open.
+_FITS = 30.0
+# An answer is wrong with a chance of less than 2 to the minus this.
+_SPARE_BITS = 20
+# So many exchanges of two entries are tried.
+_EXCHANGES = 8
+
+
+@dataclass
+class Turned:
+    """A complex answer as real numbers, its products and residuals, and what the tests find."""
+
+    problem: Problem
+    x: Float
+    W: Float
+    r: Float
+
+    def __post_init__(self) -> None:
+        self.groups = self.problem.groups or Groups.pairs(self.problem.n // 2)
+        self.doubt = ""
+
+    @property
+    def S(self) -> Indices:
+        """The coordinates of the entries that are not zero."""
+        return self.groups.whole(np.flatnonzero(self.x))
+
+    @property
+    def residual(self) -> float:
+        return float(np.linalg.norm(self.r) / np.linalg.norm(self.problem.y))
+
+    def pinned(self, S: Indices) -> Float:
+        """The columns of W on a support, with a row that holds the direction ix."""
+        columns = self.W[:, S]
+        size = float(np.linalg.norm(columns)) / math.sqrt(max(1, S.size))
+        return np.concatenate([columns, size * turned(self.x[S])[None]])
+
+    def level(self, least: float) -> float:
+        """The standard deviation of what x leaves, at least this."""
+        return max(float(np.linalg.norm(self.r)) / math.sqrt(max(1, self.problem.m - self.S.size + 1)), least)
+
+    def standard_errors(self, sigma: float) -> Float:
+        """Those of x on its support, up to a phase, for noise of this standard deviation."""
+        inverse = np.linalg.pinv(self.pinned(self.S), rcond=1e-12)
+        return sigma / 2 * np.sqrt(np.einsum("ij,ij->i", inverse, inverse))
+
+    def error(self, sigma: float) -> float:
+        """The relative error of x that noise of this standard deviation leaves."""
+        return float(np.linalg.norm(self.standard_errors(sigma)) / np.linalg.norm(self.x))
+
+    # -- the clean support -----------------------------------------------------------------------------------
+
+    def clean(self) -> Asks[None]:
+        """Drop the entries that are no further from zero than rounding lets them be."""
+        for _ in range(4):
+            near = self._rounding()
+            if near.size == 0 or not (yield from self._without(near)):
+                return
+
+    def _rounding(self) -> Indices:
+        """The groups that may be rounding."""
+        m, S, y = self.problem.m, self.S, self.problem.y
+        if S.size > m:
+            return np.zeros(0, dtype=np.intp)
+        errors = np.zeros(self.problem.n)
+        errors[S] = self.standard_errors(self.level(_EPS * float(np.linalg.norm(y)) / math.sqrt(m)))
+        touched = self.groups.touched(S)
+        return touched[self.groups.norms(self.x)[touched] < _CLEARLY * self.groups.norms(errors)[touched]]
+
+    def _without(self, dropped: Indices) -> Asks[bool]:
+        """Try to fit without these groups; whether that was possible."""
+        keep = self.groups.members(np.setdiff1d(self.groups.touched(self.S), dropped))
+        if keep.size == 0:
+            return False
+        y, m = self.problem.y, self.problem.m
+        limit = 2 * max(float(np.linalg.norm(self.r)) * math.sqrt(m), 2 * _EPS * float(np.linalg.norm(y)))
+        x = np.zeros_like(self.x)
+        x[keep] = self.x[keep]
+        for _ in range(3):
+            W = yield Products(x)
+            r = W @ x - y
+            size = float(np.linalg.norm(W[:, keep])) / math.sqrt(keep.size)
+            system = np.concatenate([W[:, keep], size * turned(x[keep])[None]])
+            x = x.copy()
+            x[keep] -= 0.5 * np.linalg.lstsq(system, np.append(r, 0.0), rcond=1e-13)[0]
+        W = yield Products(x)
+        r = W @ x - y
+        if not float(np.linalg.norm(r)) <= limit:
+            return False
+        self.x, self.W, self.r = x, W, r
+        return True
+
+    # -- local tests -----------------------------------------------------------------------------------------
+
+    def leaves_open(self, diagonals: Float) -> None:
+        """What each equation leaves open: its residual, at least its rounding."""
+        m, S = self.problem.m, self.S
+        z = self.x[S]
+        scale = np.abs(self.W[:, S]) @ np.abs(z) + np.abs(self.problem.y) + np.abs(diagonals[:, S]) @ z**2
+        rms = math.sqrt(float(np.sum((self.r / np.maximum(scale, 1e-300)) ** 2)) / max(1, m - S.size))
+        delta = np.maximum(np.abs(self.r), max(rms, 8 * _EPS) * scale)
+        self.delta = np.where(delta > 0, delta, float(delta.max(initial=0.0)) or 1.0)
+        self.norm = float(np.linalg.norm(self.x))
+        #: A unit change of x must change the scaled measurements by this much.
+        self.need = math.sqrt(m) / _APART
+
+    def _scaled(self, W: Float) -> Float:
+        return 2 * self.norm * W / self.delta[:, None]
+
+    def jacobian(self) -> bool:
+        """Whether every direction on the support, but for the phase, is seen."""
+        S = self.S
+        J = self._scaled(self.W[:, S])
+        pin = float(np.linalg.norm(J, axis=0).max(initial=0.0)) * turned(self.x[S])
+        values = np.linalg.svd(np.concatenate([J, pin[None]]), compute_uv=False)
+        seen = int(np.count_nonzero(values > self.need)) - 1
+        if seen >= S.size - 1:
+            return True
+        self.doubt = (
+            f"The measurements fix {seen} of the {S.size - 1} real numbers that x has on its support, up to a phase: "
+            "the others can change and fit as well."
+        )
+        return False
+
+    def span(self, diagonals: Float, entries: Entries | None) -> Status:
+        """Whether there are more independent measurements than unknowns."""
+        m, n, s = self.problem.m, self.problem.n, self.S.size
+        if s - 1 >= m:
+            self.doubt = f"There are {m} measurements for {s - 1} unknowns."
+            return Status.ISOLATED
+        outside = np.setdiff1d(np.arange(n), self.S)
+        # Enough columns to show that there are more equations than unknowns, and twice as many where x is sparse.
+        columns = [self._scaled(self.W[:, self.S]), self._scaled(self.W[:, outside[: s + 8]])]
+        if outside.size < s:
+            columns.append(diagonals[:, ::2] * self.norm**2 / self.delta[:, None])
+            if entries is not None and entries.block is not None:
+                columns.append(entries.block.reshape(m, -1) * self.norm**2 / self.delta[:, None])
+        rank = int(np.count_nonzero(np.linalg.svd(np.concatenate(columns, axis=1), compute_uv=False) > self.need))
+        wanted = s if outside.size == 0 else min(m, s - 1 + min(s, outside.size))
+        if rank >= wanted:
+            return Status.EXACT
+        self.doubt = f"The {m} measurements amount to {rank} independent ones, for {s - 1} unknowns."
+        return Status.ISOLATED if rank == s - 1 else Status.AMBIGUOUS
+
+    def unseen(self, diagonals: Float) -> bool:
+        """Whether the value of a zero entry changes nothing; the doubt is noted."""
+        others = np.setdiff1d(np.arange(self.groups.count), self.groups.touched(self.S))
+        if others.size == 0:
+            return False
+        t = _APART * self.norm
+        square = t * t * diagonals[:, 2 * others]
+        free = np.ones(others.size, dtype=bool)
+        for part in (0, 1):
+            linear = 2 * t * self.W[:, 2 * others + part]
+            seen = [np.mean(((square + sign * linear) / self.delta[:, None]) ** 2, axis=0) for sign in (1, -1)]
+            free &= np.minimum(*seen) < 1
+        if free.any():
+            self.doubt = f"Nothing measures coordinate {others[free][0]}: any value fits as well."
+        return bool(free.any())
+
+    # -- other signals ---------------------------------------------------------------------------------------
+
+    def twins(self, diagonals: Float, entries: Entries | None) -> Asks[bool]:
+        """Whether one of the signals that a symmetry of A would make of x fits as well; the doubt is noted."""
+        z = self.x.view(np.complex128)
+        for name, twin in self._candidates(z, diagonals[:, ::2], entries):
+            if distance(twin, z, conjugation=self.problem.gauge != "phase") <= _APART:
+                continue
+            W = yield Products(np.ascontiguousarray(twin).view(np.float64))
+            left = (W @ twin.view(np.float64) - self.problem.y) / self.delta
+            if math.sqrt(float(left @ left) / left.size) < _FITS:
+                self.doubt = f"x {name} fits as well."
+                return True
+        return False
+
+    def _candidates(self, z: Number, diagonals: Float, entries: Entries | None) -> Iterator[tuple[str, Number]]:
+        """Signals that fit as well where A has the symmetry, by name: those that a look at A does not rule out."""
+        # A few complex entries that were seen rule it out.
+        seen = entries is not None and entries.block is not None and not entries.real
+        if not seen and self.problem.gauge == "phase":
+            yield "conjugated", z.conj().copy()
+        repeated = _alike(diagonals, np.flatnonzero(z))
+        if not repeated:
+            return
+        reverse = np.ascontiguousarray(z[::-1])
+        yield "reversed", reverse
+        yield "reversed and conjugated", reverse.conj().copy()
+        yield "moved by one", np.roll(z, 1)
+        yield "moved by one", np.roll(z, -1)
+        for j, k in repeated[:_EXCHANGES]:
+            twin = z.copy()
+            twin[[j, k]] = twin[[k, j]]
+            yield f"with the entries {j} and {k} exchanged", twin
+
+    def by_chance(self, entries: Entries) -> bool:
+        """Whether the entries take so few values that another signal may fit by chance; the doubt is noted."""
+        if math.isinf(entries.bits):
+            return False
+        # Of sparse matrices the value that comes so often is zero: it says nothing of how many the others take. Where
+        # no entry of x is zero there is no other support either.
+        sparse = entries.block is None or float(np.mean(entries.block == 0)) > 0.5
+        if sparse and np.all(self.x.reshape(-1, 2).any(axis=1)):
+            return False
+        m, n, s = self.problem.m, self.groups.count, self.S.size // 2
+        same = entries.coincidence(s)
+        choices = (math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1)) / math.log(2)
+        if (m - 2 * s) * same >= choices + 2 * s + _SPARE_BITS:
+            return False
+        self.doubt = "The entries of A take few values, and another signal may fit so few measurements by chance."
+        return True
+
+
+def certify_turned(problem: Problem, x: Float, W: Float | None, entries: Entries | None) -> Asks[Certificate]:
+    """Clean a complex x that fits to rounding, and look for another signal that fits as well."""
+    W = W if W is not None else (yield Products(x))
+    case = Turned(problem, x, W, W @ x - problem.y)
+    yield from case.clean()
+    status = yield from _status(case, problem, entries)
+    # Of doubles it is next to nothing.
+    error = case.error(case.level(0.0)) if problem.dtype.itemsize < 8 and status is Status.EXACT else 0.0
+    return Certificate(case.x, case.residual, status, case.doubt, error=error)
+
+
+def doubt_turned(problem: Problem, x: Float, level: float | None) -> Asks[Doubt]:
+    """How well noisy data fix a complex x, on its support and up to a phase."""
+    W = yield Products(x)
+    case = Turned(problem, x, W, W @ x - problem.y)
+    sigma = case.level(level or 0.0)
+    stderr = np.zeros(problem.n)
+    stderr[case.S] = case.standard_errors(sigma)
+    # A tenth of x along a direction must change the measurements by more than the noise.
+    values = 2 * _VISIBLE * float(np.linalg.norm(x)) * np.linalg.svd(case.pinned(case.S), compute_uv=False)
+    free = int(np.count_nonzero(values <= sigma))
+    reason = f"The measurements leave {free} directions of x on its support open, beside the phase." if free else ""
+    return Doubt(reason, case.error(sigma), stderr)
+
+
+def _status(case: Turned, problem: Problem, entries: Entries | None) -> Asks[Status]:
+    s = case.S.size
+    if s - 1 > problem.m:
+        return Status.UNDETERMINED
+    if problem.n == 2 and problem.m > 1:  # one measurement that is not zero gives |x|
+        return Status.EXACT
+    diagonals = yield Diagonals()
+    if entries is None:
+        entries = yield from sample_entries(problem)
+    case.leaves_open(diagonals)
+    if not case.jacobian():
+        return Status.AMBIGUOUS
+    status = case.span(diagonals, entries)
+    if status is not Status.EXACT:
+        return status
+    if case.unseen(diagonals) or (yield from case.twins(diagonals, entries)) or case.by_chance(entries):
+        return Status.AMBIGUOUS
+    return Status.EXACT
+
+
+def _alike(diagonals: Float, support: Indices) -> list[tuple[int, int]]:
+    """Pairs of entries, one of them on the support, with the same diagonals."""
+    size = np.abs(diagonals).max(initial=0.0) or 1.0
+    keys: dict[bytes, list[int]] = {}
+    for j, column in enumerate(np.round(diagonals.T / (1e-9 * size))):
+        keys.setdefault(column.tobytes(), []).append(j)
+    inside = set(support.tolist())
+    return [
+        (j, k)
+        for same in keys.values()
+        for i, j in enumerate(same)
+        for k in same[i + 1 :]
+        if j in inside or k in inside
+    ]

@@ -1,0 +1,199 @@
+"""The verdict on an answer: the only maker of a status, whatever ended the run.
+
+The rule, for an answer x with f free coordinates (for most methods, its nonzeros) and the relative residual
+ρ = ‖r‖/‖y‖; the first line that applies decides:
+
+    y = 0                                                        TRIVIAL, or AMBIGUOUS where other signals measure zero
+    the callback stopped it; the iterates grew without bound     STOPPED; DIVERGED
+    ρ < 1e-9, or within the rounding of A                        what the certificate says: EXACT (CONVERGED within the
+                                                                 rounding), ISOLATED for f = m, AMBIGUOUS where A lets
+                                                                 another signal fit as well, UNDETERMINED for f > m
+    it fits more than half of y to rounding, beyond chance       EXACT_FOR_MOST (where outliers are allowed for)
+    a budget ended it; too noisy; no start                       MAX_ITER, MAX_PASSES, MAX_TIME; NOISY; EMPTY_SUPPORT
+    the method's own test was met, or the given noise explains ρ UNDETERMINED for f >= m, AMBIGUOUS where the noise
+                                                                 hides the difference from another signal, NOISY where
+                                                                 the error is above .4, else CONVERGED
+    otherwise                                                    STAGNATED
+
+For A in general position a signal with fewer nonzeros than there are measurements fits them exactly only if it is x,
+up to sign: a residual at the level of rounding proves it. Where A is not, `fastquad.engine.certificate` shows it. For a
+prior whose signals are not told by their coordinates, a decoder's, the count of free numbers is all that there is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fastquad.engine.answer import Known
+from fastquad.engine.certificate import certify, doubt_in_noise, doubt_zero, missed
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
+from fastquad.engine.structured import certify_steps, certify_values
+from fastquad.engine.turning import certify_turned, doubt_turned
+from fastquad.measurements.contractions import Products
+from fastquad.priors.discrete import Discrete
+from fastquad.priors.piecewise import PiecewiseConstant
+from fastquad.priors.sparse import Sparse
+from fastquad.solution import Status
+from fastquad.typing import Asks, Float
+
+#: A success in noise has an error below this.
+TRUSTED = 0.4
+
+# A fit this good has ended where its method stops: what is left is no noise, and too little to be signal.
+_FITTED = 1e-6
+
+#: What the end of a run is called where the answer proves nothing.
+_AS_IT_ENDED = {
+    End.AGREES: Status.EXACT_FOR_MOST,
+    End.NOISY: Status.NOISY,
+    End.STAGNATED: Status.STAGNATED,
+    End.EMPTY_SUPPORT: Status.EMPTY_SUPPORT,
+    End.DIVERGED: Status.DIVERGED,
+    End.MAX_ITER: Status.MAX_ITER,
+    End.MAX_PASSES: Status.MAX_PASSES,
+    End.MAX_TIME: Status.MAX_TIME,
+    End.STOPPED: Status.STOPPED,
+}
+
+
+class Verdict(NamedTuple):
+    """The status, and the outcome with what the verdict has to add to it."""
+
+    status: Status
+    outcome: Outcome
+
+
+def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
+    """The verdict on an outcome; what it reads of A is counted, and never refused."""
+    if outcome.end is End.ZERO:
+        doubt = yield from doubt_zero(problem)
+        return Verdict(Status.AMBIGUOUS if doubt else Status.TRIVIAL, replace(outcome, note=doubt))
+    if outcome.end in (End.STOPPED, End.DIVERGED):
+        return Verdict(_AS_IT_ENDED[outcome.end], outcome)
+    free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
+    determined = free - problem.turning < problem.m
+    if exact_enough(problem, outcome.residual):
+        if problem.prior is None or problem.prior.kind != "generative":
+            return (yield from _certified(problem, outcome))
+        if outcome.residual < EXACT_RESIDUAL:
+            return Verdict(Status.EXACT if determined else Status.UNDETERMINED, outcome)
+    if outcome.end not in (End.CONVERGED, End.STAGNATED):
+        return Verdict(_AS_IT_ENDED[outcome.end], outcome)
+    if outcome.end is End.STAGNATED and outcome.residual > _explained(problem, free):
+        return Verdict(Status.STAGNATED, outcome)
+    if not determined:
+        return Verdict(Status.UNDETERMINED, outcome)
+    if isinstance(problem.prior, Sparse | None):
+        return (yield from _in_noise(problem, outcome))
+    if problem.prior.kind == "generative" and outcome.error is None:
+        return Verdict(Status.STAGNATED, outcome)  # nothing says how far off it is
+    return Verdict(Status.CONVERGED, outcome)
+
+
+def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
+    """The verdict on an answer that fits to rounding: what its certificate says, with the x that it has cleaned."""
+    prior = problem.prior
+    if problem.turning:
+        W = None if outcome.known is None else outcome.known.W
+        found = yield from certify_turned(problem, outcome.x, W, outcome.entries)
+    elif isinstance(prior, Discrete):
+        found = yield from certify_values(problem, outcome.x, outcome.entries)
+    elif isinstance(prior, PiecewiseConstant):
+        found = yield from certify_steps(problem, outcome.x, outcome.entries)
+    else:
+        found = yield from certify(problem, outcome.x, outcome.known, outcome.entries)
+    status, note = found.status, f"{outcome.note} {found.doubt}".strip()
+    if prior is not None and not (prior.admits(found.x) or prior.admits(-found.x)):
+        note = f"{note} But x is not as `prior` says.".strip()
+    if prior is not None and not prior.admits(found.x) and prior.admits(-found.x):
+        found = found._replace(x=-found.x)
+    if status is Status.EXACT and found.residual >= EXACT_RESIDUAL:
+        status, note = Status.CONVERGED, f"{note} This is the accuracy of A's entries in single precision.".strip()
+    nonzeros = int(np.count_nonzero(found.x))
+    if status is Status.EXACT and problem.k is not None and nonzeros != problem.k:
+        note = f"{note} It has {nonzeros} nonzeros, not k = {problem.k} as was given.".strip()
+    error = found.error if status.success else None
+    return Verdict(status, replace(outcome, x=found.x, residual=found.residual, note=note, error=error))
+
+
+def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
+    """The verdict on signal in noise: whether the data tell it from others, and how well they fix it.
+
+    Where entries are independent and the method knows its error, it has a posterior: the odds against another signal
+    are in its claim, unless what it takes for noise is signal.
+    """
+    if problem.outliers and outcome.error is not None:
+        # The tests know one level of noise for all measurements, which those that contradict x are not of.
+        return Verdict(Status.CONVERGED if outcome.error < TRUSTED else Status.NOISY, outcome)
+    better, unseen = (yield from missed(problem, outcome.x)) if outcome.residual > _FITTED else (None, "")
+    if better is not None:
+        return (yield from _improved(problem, outcome, better))
+    if outcome.error is not None and outcome.entries is not None and outcome.entries.independent:
+        if unseen:
+            return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {unseen}".strip()))
+        return (yield from _believed(problem, outcome, outcome.error))
+    level = outcome.noise if outcome.noise is not None else problem.sigma
+    if problem.turning:
+        found = yield from doubt_turned(problem, outcome.x, level)
+    else:
+        weighed = outcome.method in ("vamp", "lm") and outcome.stderr is not None
+        found = yield from doubt_in_noise(problem, outcome.x, level, outcome.error, outcome.entries, weighed)
+    if isinstance(problem.noise, np.ndarray) and outcome.stderr is not None and outcome.error is not None:
+        # The method has weighed the measurements; one level for all would take the best of them for no better.
+        stderr, error = outcome.stderr, outcome.error
+    else:
+        stderr = found.stderr if outcome.stderr is None else np.maximum(outcome.stderr, found.stderr)
+        error = found.error if outcome.error is None else max(outcome.error, found.error)
+    outcome = replace(outcome, stderr=stderr, error=error, note=f"{outcome.note} {found.reason}".strip())
+    if found.reason:
+        return Verdict(Status.AMBIGUOUS, outcome)
+    return Verdict(Status.CONVERGED if error < TRUSTED else Status.NOISY, outcome)
+
+
+def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]:
+    """The verdict on signal in noise, of a method that tells the one from the other by itself."""
+    found = yield from doubt_in_noise(problem, outcome.x, outcome.noise, error, outcome.entries, weighed=True)
+    if found.reason:
+        return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {found.reason}".strip()))
+    return Verdict(Status.CONVERGED if error < TRUSTED else Status.NOISY, outcome)
+
+
+def _improved(problem: Problem, outcome: Outcome, better: Float) -> Asks[Verdict]:
+    """The verdict where what was taken for noise is signal: on the signal that explains it."""
+    W = yield Products(better)
+    r = W @ better - problem.y
+    residual = float(np.linalg.norm(r) / np.linalg.norm(problem.y))
+    outcome = replace(outcome, x=better, residual=residual, noise=None, stderr=None, error=None, note="")
+    if exact_enough(problem, residual):
+        return (yield from _certified(problem, replace(outcome, known=Known(W, r))))
+    return Verdict(Status.STAGNATED, outcome)
+
+
+def exact_enough(problem: Problem, residual: float) -> bool:
+    """Whether a residual is as small as the precision of A lets it be."""
+    return residual < max(EXACT_RESIDUAL, _rounding(problem))
+
+
+def _rounding(problem: Problem) -> float:
+    """The relative residual that the rounding of A's entries explains."""
+    # It leaves about eps/5. Eight eps of 16-bit entries are nearly a percent, which noise may be as well: half of one.
+    share = 0.5 if problem.dtype == np.float16 else 8.0
+    return share * float(np.finfo(problem.dtype).eps)
+
+
+def _explained(problem: Problem, free: int) -> float:
+    """The relative residual that the rounding of A, or the given noise, explains.
+
+    ‖noise‖² is σ² χ²_m: three standard deviations above its mean. Free coordinates take a part of it away; few of
+    them, found by shrinkage, take less than their number.
+    """
+    d = problem.m if 2 * free <= problem.m else problem.m - free
+    if problem.noise is None or d <= 0:
+        return _rounding(problem)
+    level = problem.sigma / float(np.linalg.norm(problem.y))
+    return max(_rounding(problem), level * math.sqrt(d + 3 * math.sqrt(2 * d)))

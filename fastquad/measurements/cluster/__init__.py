@@ -1,0 +1,1 @@
+"""Tensors in parts, on the workers of a Dask cluster or chunk by chunk."""

@@ -1,0 +1,160 @@
+"""Measurements that come in parts: consecutive ones, each with kernels of its own.
+
+A contraction of A is that of its parts, put one after the other (an entry a measurement), or added up in their order (a
+sum over measurements). So the answer does not depend on which part was done first. Where the parts are is a matter of
+the kind: on other machines (`distributed.py`), or chunks that are computed in turn (`chunked.py`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+
+import numpy as np
+
+from fastquad.measurements.base import Measurements
+from fastquad.measurements.contractions import (
+    Answer,
+    Block,
+    Compress,
+    Contraction,
+    Diagonals,
+    Matrices,
+    Measure,
+    Products,
+    Rows,
+    SidedProducts,
+    Sweep,
+    WeightedSum,
+)
+from fastquad.typing import Indices, Number
+
+
+class PartedTensor(Measurements):
+    """Measurements in the parts `_bounds`, (start, stop) of each; `_like` is of the kind of the parts, for all of m."""
+
+    _bounds: list[tuple[int, int]]
+    _like: Measurements
+
+    @abstractmethod
+    def _ask(self, requests: dict[int, Contraction], n_threads: int) -> Iterable[Answer]:
+        """`contract(part, request)` for each of these parts, in order; neighbours may come merged."""
+
+    def _asked(self, request: Contraction, n_threads: int) -> Iterable[Answer]:
+        """The answers of the parts that have something to say to a request."""
+        each = {part: request.of_part(*bounds) for part, bounds in enumerate(self._bounds)}
+        return self._ask({part: own for part, own in each.items() if own is not None}, n_threads)
+
+    # -- what a read costs is what it costs the parts ---------------------------------------------------------------
+
+    def reads_rows(self, nnz: int) -> bool:
+        return self._like.reads_rows(nnz)
+
+    def share_of_rows(self, s: int) -> float:
+        return self._like.share_of_rows(s)
+
+    def share_of_block(self, rows: Indices, cols: Indices) -> float:
+        return self._like.share_of_block(rows, cols)
+
+    def cost_of_products(self, nnz: int) -> float:
+        return self._like.cost_of_products(nnz)
+
+    def cost_of_diagonals(self) -> float:
+        return self._like.cost_of_diagonals()
+
+    def sweep_passes(self) -> int:
+        return self._like.sweep_passes()
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        """Whether the matrices are stored symmetric."""
+        return self._like.symmetric
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that one full pass reads."""
+        return self._like.nbytes
+
+    # -- an entry a measurement -------------------------------------------------------------------------------------
+
+    def _stacked(
+        self, request: Contraction, shape: tuple[int, ...], n_threads: int, number: type | None = None
+    ) -> Number:
+        """The answers of all parts, one after the other; complex ones, unless `number` says otherwise."""
+        out: Number = np.empty((self.m, *shape), dtype=self.number if number is None else number)
+        return _put(self._asked(request, n_threads), out)
+
+    def matrices(self, start: int, stop: int) -> Number:
+        self._check_range(start, stop)
+        out = np.empty((stop - start, self.n, self.n), dtype=self.number)
+        return _put(self._asked(Matrices(start, stop), 1), out)
+
+    def _apply(self, x: Number, n_threads: int, out: Number | None = None) -> Number:
+        out = np.empty((self.m, *x.shape), dtype=self.number) if out is None else out
+        return _put(self._asked(Products(x), n_threads), out)
+
+    def _measure(self, x: Number, n_threads: int) -> Number:
+        return self._stacked(Measure(x), x.shape[1:], n_threads, np.float64)
+
+    def _sided_products(self, x: Number, transpose: bool, n_threads: int) -> Number:
+        return self._stacked(SidedProducts(x, transpose), (self.n,), n_threads)
+
+    def _diagonals(self, n_threads: int) -> Number:
+        return self._stacked(Diagonals(), (self.n,), n_threads, np.float64)
+
+    def _rows(self, support: Indices, n_threads: int) -> Number:
+        # In the precision in which the parts give them.
+        rows, _ = merged(self._asked(Rows(support), n_threads))
+        assert rows is not None
+        return rows
+
+    def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Number:
+        return self._stacked(Block(rows, cols), (rows.size, cols.size), n_threads)
+
+    def _compress(self, U: Number, n_threads: int) -> Number:
+        p = U.shape[1]
+        return self._stacked(Compress(U), (p, p), n_threads)
+
+    # -- sums over measurements -------------------------------------------------------------------------------------
+
+    def _weighted_sum(self, w: Number, n_threads: int) -> Number:
+        _, S = merged(self._asked(WeightedSum(w), n_threads))
+        assert S is not None
+        return S
+
+    def _sweep(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
+        r, S = merged(self._asked(Sweep(z, v, c), n_threads))
+        assert r is not None
+        assert S is not None
+        return r, S
+
+
+def contract(A: Measurements, request: Contraction, n_threads: int) -> Answer:
+    """The answer of one part."""
+    return request.split(request.answer(A, n_threads))
+
+
+def merged(answers: Iterable[Answer]) -> Answer:
+    """The answers of consecutive parts as that of one: entries one after the other, sums added up in order."""
+    entries, total, owned = [], None, False
+    for entry, part in answers:
+        if entry is not None:
+            entries.append(entry)
+        if part is not None:
+            if total is None:
+                total = part
+            elif owned:
+                total += part
+            else:  # what came may be read-only, and is not ours to write to
+                total, owned = total + part, True
+    return (np.concatenate(entries) if entries else None), total
+
+
+def _put(answers: Iterable[Answer], out: Number) -> Number:
+    """Put the entries of consecutive parts in their places, each as soon as it is there."""
+    position = 0
+    for entry, _ in answers:
+        assert entry is not None
+        out[position : position + len(entry)] = entry
+        position += len(entry)
+    return out

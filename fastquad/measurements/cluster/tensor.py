@@ -1,0 +1,112 @@
+"""Measurements over the workers of a Dask cluster.
+
+Each worker keeps a part, consecutive measurements, and runs the kernels of its kind on it. A contraction is one round
+trip: one task a part goes out with the signal, and what comes back is put together in the order of the parts, never in
+that of arrival. Sums over measurements, of which every part has one of (n, n), are added up eight by eight on the
+workers before they come back, so that as few cross the client's network whatever the number of workers.
+
+A part is a future, and Dask makes it anew on another worker where its own is lost: it reads the file again, or computes
+the chunks of the Dask array again. What was sent from this process's memory is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+import numpy as np
+
+from fastquad.measurements.base import Measurements
+from fastquad.measurements.cluster.parts import PartedTensor, merged
+from fastquad.measurements.cluster.worker import contract_part, shape_of
+from fastquad.measurements.contractions import Answer, Contraction, Sweep, WeightedSum
+
+#: So many sums are added up at once: the client gets no more of them than that.
+_FAN_IN = 8
+#: Signals that take more go to the workers once, ahead of the tasks, in place of once with each task.
+_LARGE = 1 << 20
+#: A contraction is asked for again where a worker was lost with what it needs, but not for ever.
+_ATTEMPTS = 5
+
+Bounds = list[tuple[int, int]]
+Send = Callable[[int, list[str] | None], Any]
+
+
+class DistributedTensor(PartedTensor):
+    """Measurements over the workers of a Dask cluster; made by `fastquad.distribute`.
+
+    `client` is Dask's. The workers use the threads that Dask gave them, whatever `n_threads` says.
+    """
+
+    def __init__(self, client: Any, like: Measurements, bounds: Bounds, send: Send) -> None:
+        self.client = client
+        self.m, self.n, self.dtype = like.m, like.n, like.dtype
+        self._like, self._bounds, self._send = like, bounds, send
+        self._direct = reaches_workers(client)
+        self._futures = [send(part, self._worker(part)) for part in range(len(bounds))]
+        shapes = self._gather(lambda: client.map(shape_of, self._futures, pure=False))
+        if shapes != [(stop - start, self.n) for start, stop in bounds]:
+            raise ValueError(f"`A` changed while it was distributed: its parts have the shapes {shapes}.")
+
+    def __repr__(self) -> str:
+        return f"DistributedTensor(m={self.m}, n={self.n}, dtype={self.dtype}, parts={len(self._bounds)})"
+
+    def _ask(self, requests: dict[int, Contraction], n_threads: int) -> Iterable[Answer]:
+        def submit() -> list[Any]:
+            sent: Sequence[Any] = list(requests.values())
+            # A large request that all parts share goes to the workers once, ahead of the tasks.
+            if len({id(request) for request in sent}) == 1 and _size(sent[0]) > _LARGE:
+                sent = [self.client.scatter(sent[0], broadcast=True, hash=False)] * len(sent)
+            parts = [self._futures[part] for part in requests]
+            tasks = self.client.map(contract_part, parts, sent, pure=False)
+            while summed and len(tasks) > _FAN_IN:
+                groups = [tasks[i : i + _FAN_IN] for i in range(0, len(tasks), _FAN_IN)]
+                tasks = self.client.map(merged, groups, pure=False)
+            return tasks
+
+        summed = all(isinstance(request, WeightedSum | Sweep) for request in requests.values())
+        return self._gather(submit)
+
+    # -- when a worker is lost --------------------------------------------------------------------------------------
+
+    def _gather(self, submit: Callable[[], list[Any]]) -> list[Any]:
+        """The results of the tasks; they are submitted again where something that they need was lost."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self.client.gather(submit(), direct=self._direct)
+            except CancelledError:
+                # What came from this process, and not from a task, Dask cannot make again.
+                self._send_again()
+        return self.client.gather(submit(), direct=self._direct)
+
+    def _send_again(self) -> None:
+        for part, future in enumerate(self._futures):
+            if future.status in ("cancelled", "lost"):
+                self._futures[part] = self._send(part, self._worker(part))
+
+    def _worker(self, part: int) -> list[str] | None:
+        """Where a part should go, if there is a choice."""
+        workers = sorted(self.client.nthreads())
+        return [workers[part % len(workers)]] if workers else None
+
+
+# -- sources: (measurements like it, edges of what must stay together, bounds -> a future of the part) ----------------
+
+
+# -- what runs on the workers -----------------------------------------------------------------------------------------
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _size(request: Contraction) -> int:
+    """Bytes of the arrays that a request carries."""
+    return sum(part.nbytes for part in request.arguments() if isinstance(part, np.ndarray))
+
+
+def reaches_workers(client: Any) -> bool:
+    """Whether data may go between client and workers without passing through the scheduler."""
+    if client.direct_to_workers is not None:
+        return bool(client.direct_to_workers)
+    return client.scheduler.address.startswith(("tcp://127.0.0.1", "inproc://"))

@@ -1,0 +1,1 @@
+"""Tensors whose entries are computed when they are needed."""

@@ -1,0 +1,318 @@
+"""The contractions of A as values: what is asked for, what it costs, how it is answered, how parts of it are merged.
+
+The one vocabulary of the driver, of checkpoints and of clusters: a solver yields a contraction, the driver answers it,
+a checkpoint knows it again by its arguments, and a cluster sends it to the workers, each of which answers for the
+measurements that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fastquad.measurements.base import Measurements
+from fastquad.typing import Float, Indices
+
+#: What a contraction of consecutive measurements gives: an entry a measurement, and a sum over them, or None.
+Answer = tuple[Float | None, Float | None]
+
+
+class Contraction:
+    """A contraction of A, with its arguments as attributes."""
+
+    __slots__ = ()
+    #: Whether those of several signals are answered with one pass, by `answer_all` at the cost `shared_cost`.
+    shared: ClassVar[bool] = False
+    #: Whether a checkpoint writes the answer down.
+    kept: ClassVar[bool] = True
+    #: Whether A is read for it once a solve.
+    once: ClassVar[bool] = False
+    #: Whether it only reads ahead for what is asked next.
+    ahead: ClassVar[bool] = False
+    #: Whether the answer is made of A's entries, and so shows where A is not finite.
+    reads: ClassVar[bool] = True
+
+    def arguments(self) -> tuple[Any, ...]:
+        """What is asked for."""
+        return tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+    def cost(self, A: Measurements) -> float:
+        """What it reads of this kind of A, in passes."""
+        raise NotImplementedError
+
+    def answer(self, A: Measurements, n_threads: int) -> Any:
+        """The answer."""
+        raise NotImplementedError
+
+    def of_part(self, start: int, stop: int) -> Contraction | None:
+        """What to ask of the measurements start <= i < stop alone; None where nothing is needed of them."""
+        return self
+
+    def split(self, answer: Any) -> Answer:
+        """An answer as (an entry a measurement, a sum over measurements)."""
+        return answer, None
+
+
+@dataclass(frozen=True, slots=True)
+class Products(Contraction):
+    """Answered with `W[i] = Ã_i x`, (m, n); `out` is memory of that shape, no longer needed, that W may be put in.
+
+    For x of shape (n, b), the products of b signals, W has the shape (m, n, b). A solver that is still far from its
+    answer says `precise=False`, which allows float arithmetic where A is stored so.
+    """
+
+    x: Float
+    out: Float | None = None
+    precise: bool = True
+
+    shared = True
+
+    def arguments(self) -> tuple[Any, ...]:
+        return (self.x,)
+
+    def cost(self, A: Measurements) -> float:
+        return A.cost_of_products(int(np.count_nonzero(_nonzero(self.x))))
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        x = self.x
+        # What comes from a solver need not be checked, unless it is not what a solver should send.
+        if x.dtype.char == "d" and x.shape == (A.n,) and x.flags.c_contiguous:
+            return (A._apply if self.precise else A._apply_single)(x, n_threads, self.out)
+        return A.products(x, precise=self.precise, n_threads=n_threads)
+
+    @staticmethod
+    def shared_cost(A: Measurements, requests: Sequence[Products]) -> float:
+        nonzero = np.zeros(A.n, dtype=bool)
+        for request in requests:
+            nonzero |= _nonzero(request.x)
+        return A.cost_of_products(int(np.count_nonzero(nonzero)))
+
+    @staticmethod
+    def answer_all(A: Measurements, requests: Sequence[Products], n_threads: int) -> list[Float]:
+        # Signals that start from one and the same vector share its products as well.
+        distinct, precise = {id(q.x): q.x for q in requests}, any(q.precise for q in requests)
+        if len(distinct) == 1:
+            return [A.products(requests[0].x, precise=precise, n_threads=n_threads)] * len(requests)
+        W = A.products(_columns(list(distinct.values())), precise=precise, n_threads=n_threads)
+        parts = _parts([x.shape for x in distinct.values()])
+        answers = {key: np.ascontiguousarray(W[:, :, part]) for key, part in zip(distinct, parts, strict=True)}
+        return [answers[id(q.x)] for q in requests]
+
+
+@dataclass(frozen=True, slots=True)
+class SidedProducts(Contraction):
+    """Answered with `A_i x`, or `A_i^T x`, of A as given, (m, n)."""
+
+    x: Float
+    transpose: bool = False
+
+    def cost(self, A: Measurements) -> float:
+        # Where A is symmetric these are the products; elsewhere all of it is read.
+        return A.cost_of_products(int(np.count_nonzero(self.x))) if A.symmetric else 1.0
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A.sided_products(self.x, transpose=self.transpose, n_threads=n_threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure(Contraction):
+    """Answered with `x^T A_i x`, (m,), or (m, b) for b signals."""
+
+    x: Float
+
+    def cost(self, A: Measurements) -> float:
+        return Products(self.x).cost(A)
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A.measure(self.x, n_threads=n_threads)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedSum(Contraction):
+    """Answered with `Σ_i w_i Ã_i`, (n, n); for w of shape (m, b), (b, n, n)."""
+
+    w: Float
+
+    shared = True
+
+    def cost(self, A: Measurements) -> float:
+        return 1.0
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A.weighted_sum(self.w, n_threads=n_threads)
+
+    @staticmethod
+    def shared_cost(A: Measurements, requests: Sequence[WeightedSum]) -> float:
+        return 1.0
+
+    @staticmethod
+    def answer_all(A: Measurements, requests: Sequence[WeightedSum], n_threads: int) -> list[Float]:
+        S = A.weighted_sum(_columns([q.w for q in requests]), n_threads=n_threads)
+        return [S[part] for part in _parts([q.w.shape for q in requests])]
+
+    def of_part(self, start: int, stop: int) -> WeightedSum:
+        return WeightedSum(self.w[start:stop])
+
+    def split(self, answer: Any) -> Answer:
+        return None, answer
+
+
+@dataclass(frozen=True, slots=True)
+class Diagonals(Contraction):
+    """Answered with `diag(A_i)`, (m, n), read-only; A is read for it once a solve."""
+
+    once = True
+    kept = False
+
+    def cost(self, A: Measurements) -> float:
+        return A.cost_of_diagonals()
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        diagonals = A.diagonals(n_threads=n_threads)
+        diagonals.flags.writeable = False
+        return diagonals
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Contraction):
+    """Answered with `Ã_i[S, :]`, (m, s, n), in the dtype of A."""
+
+    support: Indices
+
+    def cost(self, A: Measurements) -> float:
+        return A.share_of_rows(len(self.support))
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A.rows(self.support, n_threads=n_threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Contraction):
+    """Answered with `Ã_i[S, T]`, (m, s, t); T = S where cols is None."""
+
+    rows: Indices
+    cols: Indices | None = None
+
+    def cost(self, A: Measurements) -> float:
+        return A.share_of_block(self.rows, self.rows if self.cols is None else self.cols)
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A.block(self.rows, self.cols, n_threads=n_threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Compress(Contraction):
+    """Answered with `U^T Ã_i U`, (m, p, p)."""
+
+    U: Float
+
+    shared = True
+
+    def cost(self, A: Measurements) -> float:
+        return 1.0
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A.compress(self.U, n_threads=n_threads)
+
+    @staticmethod
+    def shared_cost(A: Measurements, requests: Sequence[Compress]) -> float:
+        return 1.0
+
+    @staticmethod
+    def answer_all(A: Measurements, requests: Sequence[Compress], n_threads: int) -> list[Float]:
+        # One and the same U is one answer, which its askers share: they must not write to it.
+        answers = {key: A.compress(U, n_threads=n_threads) for key, U in {id(q.U): q.U for q in requests}.items()}
+        return [answers[id(q.U)] for q in requests]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep(Contraction):
+    """Answered with `r = c − A(zz^T + diag v)` and `S = Σ_i r_i Ã_i`; z, v and c may have a column a signal.
+
+    `precise=False` allows float arithmetic where A is stored so.
+    """
+
+    z: Float
+    v: Float
+    c: Float
+    precise: bool = True
+
+    shared = True
+
+    def cost(self, A: Measurements) -> float:
+        return float(A.sweep_passes())
+
+    def answer(self, A: Measurements, n_threads: int) -> tuple[Float, Float]:
+        return A.sweep(self.z, self.v, self.c, precise=self.precise, n_threads=n_threads)
+
+    @staticmethod
+    def shared_cost(A: Measurements, requests: Sequence[Sweep]) -> float:
+        return float(A.sweep_passes())
+
+    @staticmethod
+    def answer_all(A: Measurements, requests: Sequence[Sweep], n_threads: int) -> list[tuple[Float, Float]]:
+        z, v, c = (_columns(list(side)) for side in zip(*((q.z, q.v, q.c) for q in requests), strict=True))
+        r, S = A.sweep(z, v, c, precise=any(q.precise for q in requests), n_threads=n_threads)
+        return [(np.ascontiguousarray(r[:, part]), S[part]) for part in _parts([q.z.shape for q in requests])]
+
+    def of_part(self, start: int, stop: int) -> Sweep:
+        return Sweep(self.z, self.v, self.c[start:stop], self.precise)
+
+    def split(self, answer: Any) -> Answer:
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Factors(Contraction):
+    """Answered with B, (m, R, n), for which `x^T A_i x = ‖B_i x‖²`; with R = 0 where A is not kept so."""
+
+    kept = False
+
+    def cost(self, A: Measurements) -> float:
+        return 1.0 if A._factors().shape[1] else 0.0
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A._factors()
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices(Contraction):
+    """Answered with `Ã_i`, first <= i < last, (last − first, n, n)."""
+
+    first: int
+    last: int
+
+    def cost(self, A: Measurements) -> float:
+        return (self.last - self.first) / A.m
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A.matrices(self.first, self.last)
+
+    def of_part(self, start: int, stop: int) -> Matrices | None:
+        if self.first >= stop or self.last <= start:
+            return None
+        return Matrices(max(self.first, start) - start, min(self.last, stop) - start)
+
+
+def _nonzero(x: Float) -> Any:
+    """Where x is not zero, or one of its columns is not, (n,)."""
+    return x != 0 if x.ndim == 1 else x.any(axis=1)
+
+
+def _columns(arrays: list[Float]) -> Float:
+    """Vectors and matrices side by side."""
+    return np.concatenate([array[:, None] if array.ndim == 1 else array for array in arrays], axis=1)
+
+
+def _parts(shapes: list[tuple[int, ...]]) -> list[Any]:
+    """Where each of these is among the columns: a number for a vector, a slice for a matrix."""
+    places: list[Any] = []
+    start = 0
+    for shape in shapes:
+        width = 1 if len(shape) == 1 else shape[1]
+        places.append(start if len(shape) == 1 else slice(start, start + width))
+        start += width
+    return places

@@ -1,0 +1,1 @@
+"""Tensors stored as arrays: raw, as the user has them, or packed."""

@@ -1,0 +1,56 @@
+"""What the user gives as an array, checked, as the kernels want it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fastquad.arguments import unmasked
+from fastquad.typing import Float
+
+
+def tensor_dtype(A: Any) -> np.dtype:
+    """The dtype in which the kernels take an array, of NumPy's or Dask's; an error where it is no (m, n, n) tensor."""
+    if A.dtype.kind not in "fiubc" or A.dtype.itemsize > (16 if A.dtype.kind == "c" else 8):
+        raise TypeError(
+            f"`A` must hold numbers (float32, float64, complex64 and complex128 are used without a copy), got dtype "
+            f"{A.dtype}."
+        )
+    if A.ndim != 3 or A.shape[1] != A.shape[2]:
+        raise ValueError(f"`A` must have shape (m, n, n), got {A.shape}.")
+    if 0 in A.shape:
+        raise ValueError(f"`A` must have at least one measurement of at least one unknown, got shape {A.shape}.")
+    dtype: np.dtype = A.dtype.newbyteorder("=") if A.dtype.kind in "fc" else np.dtype(np.float64)
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
+
+
+def tensor(A: np.ndarray) -> Float:
+    """A as the kernels want it: native, aligned, C-contiguous; itself where it is so already."""
+    return np.require(unmasked(A, "A"), dtype=tensor_dtype(A), requirements=["C", "A"])
+
+
+#: How to give A where its file is of another format.
+_OTHER_FORMATS = {
+    ".npz": "give one of its arrays, numpy.load(path)['A'], or save that with numpy.save",
+    ".csv": "read it, numpy.loadtxt(path, delimiter=',').reshape(m, n, n), and give the array",
+    ".txt": "read it, numpy.loadtxt(path).reshape(m, n, n), and give the array",
+    ".mat": "read it with scipy.io.loadmat(path) and give the array",
+    ".pt": "give torch.load(path).numpy()",
+} | dict.fromkeys(
+    (".h5", ".hdf5", ".hdf", ".zarr"),
+    "pack it matrix by matrix, fastquad.pack(iter(dataset), 'A.fq'), or give dask.array.from_array(dataset)",
+)
+
+
+def check_format(path: Path) -> None:
+    """Raise where the name says that a file is of another format, with what to do."""
+    way_out = _OTHER_FORMATS.get(path.suffix.lower())
+    if way_out is not None and path.exists():
+        raise ValueError(f"`A`: {str(path)!r} is not a .npy file: {way_out}.")
+
+
+def is_dask_array(A: Any) -> bool:
+    """Whether A is a Dask array; Dask is not imported for it."""
+    return type(A).__module__.partition(".")[0] == "dask" and hasattr(A, "__dask_graph__") and hasattr(A, "chunks")

@@ -1,0 +1,128 @@
+"""What raw and packed tensors share: chunks of measurements, and the sweep that adds up chunk by chunk."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+
+from fastquad.measurements.base import Measurements
+from fastquad.system import threads
+from fastquad.typing import Number
+
+Chunks = list[tuple[int, int]]
+
+#: A chunk is at least this long, so that handing it out costs nothing beside it.
+CHUNK_BYTES = 1 << 20
+#: And at most this long, so that Ctrl-C is seen soon.
+LONGEST_CHUNK = 32 << 20
+#: What a sweep comes back to is still in the last-level cache if it is no larger.
+_CACHE_BYTES = 12 << 20
+#: The sums of a sweep's chunks take at most this much memory.
+_SUMS_BYTES = 256 << 20
+
+
+class StoredTensor(Measurements):
+    """Measurements held as an array of `_units` (matrices, or blocks of them), each of `_unit_bytes`."""
+
+    _units: int
+    _unit_bytes: int
+
+    def _run(
+        self, kernel: Callable, *arguments: object, n_threads: int, chunks: Chunks | None = None, share: float = 1.0
+    ) -> None:
+        """Run a kernel that owns what it writes on all units, or on these chunks of something else.
+
+        Its cost is about that of reading `share` of the tensor.
+        """
+        cost = int(self.nbytes * share)
+        if chunks is None and cost <= CHUNK_BYTES:
+            # One chunk, without the time that it takes to find that out.
+            kernel(*arguments, 0, self._units)
+            return
+        n_threads = threads.worthwhile(n_threads, cost)
+        if chunks is None:
+            chunks = self._chunks(n_threads, share)
+        threads.run(kernel, [(*arguments, *chunk) for chunk in chunks], n_threads)
+
+    def _chunks(self, n_threads: int, share: float = 1.0) -> Chunks:
+        # A few for each thread, because one of them may stand still for a while; and short enough for Ctrl-C.
+        wanted = self.nbytes * share / (16 * n_threads) if n_threads > 1 else LONGEST_CHUNK
+        size = min(max(wanted, CHUNK_BYTES), LONGEST_CHUNK)
+        return threads.chunks(self._units, max(1, int(size / max(self._unit_bytes * share, 1))))
+
+    def __sizeof__(self) -> int:
+        # With the array, so that Dask does not take it for something that is cheap to move.
+        return object.__sizeof__(self) + self.nbytes
+
+    # -- the sweep ------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def _sweep_bytes(self) -> int:
+        """What the sweep's kernel reads, and then comes back to."""
+
+    @abstractmethod
+    def _sweep_chunk(self, z: Number, v: Number, r: Number, sums: Number, start: int, stop: int) -> None:
+        """`r_i −= <Ã_i, zz^T + diag(v)>` and `sums += Σ_i r_i Ã_i` for one chunk, in the layout of `_new_sums`."""
+
+    @abstractmethod
+    def _quadratic(self, z: Number, v: Number, r: Number, n_threads: int) -> None:
+        """`r_i −= <Ã_i, zz^T + diag(v)>`"""
+
+    @abstractmethod
+    def _new_sums(self, count: int, b: int) -> Number:
+        """Zeros for `count` chunks' sums of b signals each."""
+
+    @abstractmethod
+    def _as_matrices(self, sums: Number) -> Number:
+        """The sums of b signals as symmetric matrices, (b, n, n)."""
+
+    @abstractmethod
+    def _aligned(self, z: Number, v: Number, c: Number) -> tuple[Number, Number, Number]:
+        """z, v and c as the kernels want them: a row a signal."""
+
+    def sweep_passes(self) -> int:
+        return 1 if fits_cache(self._sweep_bytes) else 2
+
+    def _sweep(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
+        return self._sweep_by(self._sweep_chunk, z, v, c, n_threads)
+
+    def _sweep_by(
+        self, sweep_chunk: Callable[..., None], z: Number, v: Number, c: Number, n_threads: int
+    ) -> tuple[Number, Number]:
+        """The sweep with this way to do a chunk, where a chunk fits in cache."""
+        z, v, r = self._aligned(z, v, c)
+        if self.sweep_passes() == 2:
+            self._quadratic(z, v, r, n_threads)
+            r = r[:, : self.m].T.copy()
+            return r, self._weighted_sum(r, n_threads)
+        chunks = sweep_chunks(self._units, self.n, len(z), self.nbytes)
+        sums = self._new_sums(len(chunks), len(z))
+        tasks = [(z, v, r, part, *chunk) for part, chunk in zip(sums, chunks, strict=True)]
+        threads.run(sweep_chunk, tasks, threads.worthwhile(n_threads, self.nbytes * len(z)))
+        return r[:, : self.m].T.copy(), self._as_matrices(added_up(sums))
+
+
+def fits_cache(nbytes: int) -> bool:
+    """Whether a sweep that comes back to these bytes finds them in the last-level cache."""
+    return nbytes <= _CACHE_BYTES
+
+
+def sweep_chunks(units: int, n: int, b: int, nbytes: int | None = None) -> Chunks:
+    """Chunks for a sweep of b signals, each with sums of its own: the same ones for any number of threads.
+
+    Sums are written, too, and cost time where a stored tensor has few of its `nbytes` to each of them.
+    """
+    per_sum = 4 * n**2
+    wanted = 16 if nbytes is None else int(np.clip(nbytes // (50 * per_sum), 4, 16))
+    n_chunks = int(np.clip(_SUMS_BYTES // (per_sum * b), 2, wanted))
+    return threads.chunks(units, -(-units // n_chunks))
+
+
+def added_up(sums: Number) -> Number:
+    """The sums of all chunks, added up in their order."""
+    for part in sums[1:]:
+        sums[0] += part
+    return sums[0]

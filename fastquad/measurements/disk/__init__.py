@@ -1,0 +1,1 @@
+"""Packed tensors in a folder on disk."""

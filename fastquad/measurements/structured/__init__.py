@@ -1,0 +1,1 @@
+"""Tensors given by a few vectors."""

@@ -1,0 +1,181 @@
+"""Linear and constant terms beside the quadratic ones: `y_i = x^T A_i x + b_i^T x + c_i`, for every kind of A.
+
+With one more coordinate whose value w is known this is a quadratic form again:
+
+    x̃ = [x; w],   Ã'_i = [[Ã_i, b_i/2w], [b_i^T/2w, 0]],   x̃^T Ã'_i x̃ = x^T A_i x + b_i^T x
+
+so that everything that holds for quadratic measurements holds here, with one coordinate fixed. And because it is fixed,
+−x is told from x. Any w would do; `w = rms(b)/2τ`, with τ the root mean square of the off-diagonal entries of Ã, makes
+the new entries as large as the others, which methods rely on that are derived for entries of one size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fastquad import arguments
+from fastquad.measurements.base import Measurements
+from fastquad.typing import Float, Indices
+
+# Rows, and columns, of the block that tells the size of A's entries.
+_SAMPLE = 16
+
+
+class LiftedTensor(Measurements):
+    """`[[Ã_i, b_i/2w], [b_i^T/2w, 0]]`, n + 1 coordinates of which the last has the known value w."""
+
+    def __init__(self, A: Measurements, border: Float, value: float) -> None:
+        self.A, self.border = A, border
+        self.m, self.n, self.dtype = A.m, A.n + 1, A.dtype
+        self.value, self.fixed = value, {A.n: value}
+
+    @property
+    def bytes_read(self) -> int:  # type: ignore[override]
+        return self.A.bytes_read
+
+    @property
+    def memory(self) -> int | None:  # type: ignore[override]
+        return self.A.memory
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that one full pass reads."""
+        return self.A.nbytes + self.border.nbytes
+
+    def sweep_passes(self) -> int:
+        return self.A.sweep_passes()
+
+    def share_of_rows(self, s: int) -> float:
+        # The last coordinate, which is always among them, is not of A.
+        return self.A.share_of_rows(max(0, s - 1))
+
+    def matrices(self, start: int, stop: int) -> Float:
+        self._check_range(start, stop)
+        return self._bordered(self.A.matrices(start, stop), self.border[start:stop])
+
+    def _bordered(self, inner: Float, border: Float) -> Float:
+        """The matrices with their last row and column, (…, n + 1, n + 1)."""
+        out = np.zeros((*inner.shape[:-2], self.n, self.n))
+        out[..., :-1, :-1] = inner
+        out[..., -1, :-1] = out[..., :-1, -1] = border
+        return out
+
+    def _part(self, start: int, stop: int) -> LiftedTensor:
+        return LiftedTensor(self.A._part(start, stop), self.border[start:stop], self.value)
+
+    def _apply(self, x: Float, n_threads: int, out: Float | None = None) -> Float:
+        W = np.empty((self.m, *x.shape)) if out is None else out
+        inner = self.A._apply(np.ascontiguousarray(x[:-1]), n_threads)
+        if x.ndim == 1:
+            np.add(inner, self.border * x[-1], out=W[:, :-1])
+        else:
+            np.add(inner, self.border[:, :, None] * x[-1], out=W[:, :-1])
+        W[:, -1] = self.border @ x[:-1]
+        return W
+
+    def _weighted_sum(self, w: Float, n_threads: int) -> Float:
+        return self._bordered(self.A._weighted_sum(w, n_threads), w.T @ self.border)
+
+    def _diagonals(self, n_threads: int) -> Float:
+        return np.concatenate([self.A._diagonals(n_threads), np.zeros((self.m, 1))], axis=1)
+
+    def _rows(self, support: Indices, n_threads: int) -> Float:
+        return self._block(support, np.arange(self.n), n_threads)
+
+    def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Float:
+        n = self.A.n
+        out = np.zeros((self.m, rows.size, cols.size))
+        (inner_rows, last_rows), (inner_cols, last_cols) = (
+            (np.flatnonzero(each < n), np.flatnonzero(each == n)) for each in (rows, cols)
+        )
+        if inner_rows.size and inner_cols.size:
+            inner = self.A._block(rows[inner_rows], cols[inner_cols], n_threads)
+            out[:, inner_rows[:, None], inner_cols] = inner
+        out[:, last_rows[:, None], inner_cols] = self.border[:, None, cols[inner_cols]]
+        out[:, inner_rows[:, None], last_cols] = self.border[:, rows[inner_rows], None]
+        return out
+
+    def _compress(self, U: Float, n_threads: int) -> Float:
+        inner = self.A._compress(np.ascontiguousarray(U[:-1]), n_threads)
+        cross = (self.border @ U[:-1])[:, :, None] * U[-1]
+        return inner + cross + cross.transpose(0, 2, 1)
+
+    def _sweep(self, z: Float, v: Float, c: Float, n_threads: int) -> tuple[Float, Float]:
+        linear = 2 * (self.border @ z[:-1]) * z[-1]
+        inner_z, inner_v = np.ascontiguousarray(z[:-1]), np.ascontiguousarray(v[:-1])
+        r, S = self.A._sweep(inner_z, inner_v, c - linear, n_threads)
+        return r, self._bordered(S, r.T @ self.border)
+
+    def _expect(self, rows: Indices, n_threads: int) -> None:
+        self.A._expect(rows[rows < self.A.n], n_threads)
+
+    def _identity(self) -> tuple:
+        return (*self.A._identity(), self.border, self.value)
+
+
+class AffineTensor:
+    """Measurements with linear and constant terms, `y_i = x^T A_i x + b_i^T x + c_i`.
+
+    The linear terms tell x from −x, so that the sign of an answer counts.
+
+    Parameters
+    ----------
+    A : what `fastquad.solve` takes: array of shape (m, n, n), sparse matrices, Measurements …
+    b : array of shape (m, n)
+        Finite, and not all zero: without linear terms, subtract c from y and solve with A.
+    c : array of shape (m,), optional
+        Default: zero.
+
+    Examples
+    --------
+    >>> import numpy as np, fastquad as fq
+    >>> rng = np.random.default_rng(0)
+    >>> A = fq.AffineTensor(rng.standard_normal((60, 40, 40)), 2 * rng.standard_normal((60, 40)), np.ones(60))
+    >>> x = np.zeros(40)
+    >>> x[[3, 14, 27]] = 1.0, -1.0, 2.0
+    >>> solution = fq.solve(A, fq.measure(A, x))
+    >>> bool(np.linalg.norm(solution.x - x) < 1e-9)  # with its sign
+    True
+    """
+
+    def __init__(self, A: Any, b: ArrayLike, c: ArrayLike | None = None) -> None:
+        from fastquad.measurements.convert import as_measurements
+
+        self.A = as_measurements(A)
+        m, n = self.m, self.n = self.A.m, self.A.n
+        self.b = arguments.real_array(b, "b")
+        if self.b.shape != (m, n):
+            raise ValueError(
+                f"`b` must have shape ({m}, {n}), one vector for each of A's matrices, got {self.b.shape}."
+            )
+        if not self.b.any():
+            raise ValueError("`b` must not be zero: subtract `c` from y, and solve with A itself.")
+        self.c = np.zeros(m) if c is None else arguments.real_array(c, "c")
+        if self.c.shape != (m,):
+            raise ValueError(f"`c` must have shape ({m},), got {self.c.shape}.")
+
+    def __repr__(self) -> str:
+        return f"AffineTensor(m={self.m}, n={self.n}, A={type(self.A).__name__})"
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.A.dtype
+
+    def measure(self, x: ArrayLike, *, n_threads: int | None = None) -> Float:
+        """`x^T A_i x + b_i^T x + c_i`, of shape (m,), or (m, b) for signals of shape (n, b)."""
+        x = self.A._signal(x, "x")
+        quadratic = self.A.measure(x, n_threads=n_threads)
+        return quadratic + self.b @ x + (self.c if x.ndim == 1 else self.c[:, None])
+
+    def lifted(self) -> LiftedTensor:
+        """The quadratic measurements of [x; w]: the values are those of this tensor, without c."""
+        chosen = np.random.default_rng(0).permutation(self.n)[:_SAMPLE]
+        sample = self.A.block(chosen)
+        apart = sample[:, ~np.eye(chosen.size, dtype=bool)]
+        entry = float(np.sqrt(np.mean(apart**2))) if apart.size else 0.0
+        entry = entry or float(np.sqrt(np.mean(sample**2))) or np.sqrt(0.5)
+        value = float(np.sqrt(np.mean(self.b**2))) / (2 * entry)
+        return LiftedTensor(self.A, self.b / (2 * value), value)

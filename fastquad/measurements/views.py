@@ -1,0 +1,243 @@
+"""Complex measurements as real ones, and real ones as complex.
+
+A Hermitian matrix is a real symmetric one of 2n interleaved coordinates, `z = x.view(float64)`: an entry h = p + iq
+becomes the block [[p, −q], [q, p]], and `z^T R(H) z = x^* H x`. So every real method runs on it. No copy is made: the
+contractions are those of H, viewed,
+
+    products(z) = (H x).view(float64),    weighted_sum(w) = R(Σ w_i H_i),    diagonals: each h_jj twice.
+
+What the real problem then does not say is told beside it: `groups`, that Re x_j and Im x_j belong together, and
+`gauge`, that x is only known up to a phase.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastquad.measurements.base import Measurements
+from fastquad.typing import Indices, Number
+
+
+class _View(Measurements):
+    """Measurements that are others seen in another way."""
+
+    def __init__(self, whole: Measurements) -> None:
+        self.whole = whole
+        self.m, self.n, self.dtype = whole.m, whole.n, whole.dtype
+
+    @property
+    def bytes_read(self) -> int:  # type: ignore[override]
+        return self.whole.bytes_read
+
+    @property
+    def memory(self) -> int | None:  # type: ignore[override]
+        return self.whole.memory
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that one full pass reads."""
+        return self.whole.nbytes
+
+    def reads_rows(self, nnz: int) -> bool:
+        return self.whole.reads_rows(nnz)
+
+    def share_of_rows(self, s: int) -> float:
+        return self.whole.share_of_rows(s)
+
+    def share_of_block(self, rows: Indices, cols: Indices) -> float:
+        return self.whole.share_of_block(rows, cols)
+
+    def cost_of_diagonals(self) -> float:
+        return self.whole.cost_of_diagonals()
+
+    def sweep_passes(self) -> int:
+        return self.whole.sweep_passes()
+
+    def _identity(self) -> tuple:
+        return (type(self).__name__, *self.whole._identity())
+
+    def _expect(self, rows: Indices, n_threads: int) -> None:
+        self.whole._expect(rows, n_threads)
+
+
+class RealView(_View):
+    """Hermitian measurements as real symmetric ones of twice as many coordinates, Re and Im in turn."""
+
+    def __init__(self, whole: Measurements, gauge: str = "phase") -> None:
+        super().__init__(whole)
+        self.n = 2 * whole.n
+        self.dtype = np.zeros(0, dtype=whole.dtype).real.dtype
+        self.gauge = gauge
+        self.groups = np.repeat(np.arange(whole.n), 2)
+
+    def matrices(self, start: int, stop: int) -> Number:
+        return as_real(self.whole.matrices(start, stop))
+
+    def reads_rows(self, nnz: int) -> bool:
+        return self.whole.reads_rows(-(-nnz // 2))
+
+    def share_of_rows(self, s: int) -> float:
+        return self.whole.share_of_rows(-(-s // 2))
+
+    def share_of_block(self, rows: Indices, cols: Indices) -> float:
+        return self.whole.share_of_block(np.unique(np.asarray(rows) // 2), np.unique(np.asarray(cols) // 2))
+
+    def _part(self, start: int, stop: int) -> RealView:
+        return RealView(self.whole._part(start, stop), self.gauge)
+
+    def _apply(self, x: Number, n_threads: int, out: Number | None = None) -> Number:
+        signals = np.ascontiguousarray(x.T).view(np.complex128)
+        if x.ndim == 1:
+            W = None if out is None else out.view(np.complex128)
+            return self.whole._apply(signals, n_threads, W).view(np.float64)
+        W = np.ascontiguousarray(self.whole._apply(np.ascontiguousarray(signals.T), n_threads).transpose(0, 2, 1))
+        result = W.view(np.float64).transpose(0, 2, 1)
+        if out is None:
+            return np.ascontiguousarray(result)
+        out[...] = result
+        return out
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        """Whether the matrices are stored Hermitian."""
+        return self.whole.symmetric
+
+    def _sided_products(self, x: Number, transpose: bool, n_threads: int) -> Number:
+        return self.whole._sided_products(x.view(np.complex128), transpose, n_threads).view(np.float64)
+
+    def _measure(self, x: Number, n_threads: int) -> Number:
+        return self.whole._measure(_columns(x), n_threads)
+
+    def _weighted_sum(self, w: Number, n_threads: int) -> Number:
+        return as_real(self.whole._weighted_sum(w, n_threads))
+
+    def _diagonals(self, n_threads: int) -> Number:
+        return np.repeat(self.whole._diagonals(n_threads), 2, axis=1)
+
+    def _rows(self, support: Indices, n_threads: int) -> Number:
+        return self._block(support, np.arange(self.n), n_threads)
+
+    def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Number:
+        (some, at_row), (others, at_col) = (np.unique(each // 2, return_inverse=True) for each in (rows, cols))
+        full = as_real(self.whole._block(some, others, n_threads))
+        return full[:, (2 * at_row + rows % 2)[:, None], 2 * at_col + cols % 2]
+
+    def _compress(self, U: Number, n_threads: int) -> Number:
+        return self.whole._compress(_columns(U), n_threads).real
+
+    def _sweep(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
+        r, S = self.whole._sweep(_columns(z), np.ascontiguousarray(v[::2] + v[1::2]), c, n_threads)
+        return r, as_real(S)
+
+    def _factors(self) -> Number:
+        B = self.whole._factors()
+        # Re and Im of b^T x are two real rows: (Re b, −Im b) and (Im b, Re b), in turn.
+        real = np.empty((self.m, B.shape[1], 2, self.n // 2, 2))
+        real[:, :, 0, :, 0] = real[:, :, 1, :, 1] = B.real
+        real[:, :, 1, :, 0] = B.imag
+        real[:, :, 0, :, 1] = -B.imag
+        return real.reshape(self.m, -1, self.n)
+
+    def _expect(self, rows: Indices, n_threads: int) -> None:
+        self.whole._expect(np.unique(rows // 2), n_threads)
+
+
+class ComplexView(_View):
+    """Real symmetric measurements of complex signals: `x^* Ã_i x` with x = u + iv is `u^T Ã_i u + v^T Ã_i v`."""
+
+    def __init__(self, whole: Measurements) -> None:
+        super().__init__(whole)
+        self.dtype = np.dtype(np.complex64 if whole.dtype.itemsize < 8 else np.complex128)
+
+    def matrices(self, start: int, stop: int) -> Number:
+        return self.whole.matrices(start, stop).astype(np.complex128)
+
+    def _part(self, start: int, stop: int) -> ComplexView:
+        return ComplexView(self.whole._part(start, stop))
+
+    def _apply(self, x: Number, n_threads: int, out: Number | None = None) -> Number:
+        W = np.empty((self.m, *x.shape), dtype=np.complex128) if out is None else out
+        flat = x.reshape(self.n, -1)
+        parts = self.whole._apply(np.ascontiguousarray(np.concatenate([flat.real, flat.imag], axis=1)), n_threads)
+        b = flat.shape[1]
+        W.real, W.imag = parts[:, :, :b].reshape(W.shape), parts[:, :, b:].reshape(W.shape)
+        return W
+
+    def _weighted_sum(self, w: Number, n_threads: int) -> Number:
+        return self.whole._weighted_sum(w, n_threads).astype(np.complex128)
+
+    def _diagonals(self, n_threads: int) -> Number:
+        return self.whole._diagonals(n_threads)
+
+    def _rows(self, support: Indices, n_threads: int) -> Number:
+        return self.whole._rows(support, n_threads).astype(self.dtype)
+
+    def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Number:
+        return self.whole._block(rows, cols, n_threads).astype(np.complex128)
+
+    def _sweep(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
+        W = self._apply(np.ascontiguousarray(z), n_threads)
+        r = c - np.einsum("ijs,js->is", W, z.conj()).real - self._diagonals(n_threads) @ v
+        return r, self._weighted_sum(r, n_threads)
+
+    def sweep_passes(self) -> int:
+        return 2
+
+
+class RealPart(_View):
+    """Hermitian measurements of real signals: only `Re H_i` matters."""
+
+    def __init__(self, whole: Measurements) -> None:
+        super().__init__(whole)
+        self.dtype = np.zeros(0, dtype=whole.dtype).real.dtype
+
+    def matrices(self, start: int, stop: int) -> Number:
+        return self.whole.matrices(start, stop).real
+
+    def _factors(self) -> Number:
+        B = self.whole._factors()
+        return np.concatenate([B.real, B.imag], axis=1)
+
+    def _part(self, start: int, stop: int) -> RealPart:
+        return RealPart(self.whole._part(start, stop))
+
+    def _apply(self, x: Number, n_threads: int, out: Number | None = None) -> Number:
+        W = self.whole._apply(x.astype(np.complex128), n_threads).real
+        if out is None:
+            return np.ascontiguousarray(W)
+        out[...] = W
+        return out
+
+    def _weighted_sum(self, w: Number, n_threads: int) -> Number:
+        return np.ascontiguousarray(self.whole._weighted_sum(w, n_threads).real)
+
+    def _diagonals(self, n_threads: int) -> Number:
+        return self.whole._diagonals(n_threads)
+
+    def _rows(self, support: Indices, n_threads: int) -> Number:
+        return np.ascontiguousarray(self.whole._rows(support, n_threads).real)
+
+    def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Number:
+        return np.ascontiguousarray(self.whole._block(rows, cols, n_threads).real)
+
+    def _compress(self, U: Number, n_threads: int) -> Number:
+        return np.ascontiguousarray(self.whole._compress(U.astype(np.complex128), n_threads).real)
+
+    def _sweep(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
+        r, S = self.whole._sweep(np.ascontiguousarray(z, dtype=np.complex128), v, c, n_threads)
+        return r, np.ascontiguousarray(S.real)
+
+
+def as_real(H: Number) -> Number:
+    """The real matrices of Hermitian ones (or of blocks of them): entries h = p + iq become [[p, −q], [q, p]]."""
+    *stack, s, t = H.shape
+    R = np.empty((*stack, s, 2, t, 2), dtype=H.real.dtype)
+    R[..., 0, :, 0] = R[..., 1, :, 1] = H.real
+    R[..., 1, :, 0] = H.imag
+    np.negative(H.imag, out=R[..., 0, :, 1])
+    return R.reshape(*stack, 2 * s, 2 * t)
+
+
+def _columns(x: Number) -> Number:
+    """Interleaved signals, the columns of (2n, b), as complex columns (n, b)."""
+    return np.ascontiguousarray(np.ascontiguousarray(x.T).view(np.complex128).T)

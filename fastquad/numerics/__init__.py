@@ -1,0 +1,1 @@
+"""Only numbers: nothing here knows of A, x or y."""

@@ -1,0 +1,13 @@
+"""SciPy's LAPACK routines, and its `lstsq`: imported at the first call, for `import fastquad` does without them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    import scipy.linalg
+
+    found = scipy.linalg.lstsq if name == "lstsq" else getattr(scipy.linalg.lapack, name)
+    globals()[name] = found
+    return found

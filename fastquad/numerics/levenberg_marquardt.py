@@ -1,0 +1,216 @@
+"""Levenberg–Marquardt for quadratic equations, with an exact line search.
+
+The residual `r_i(z) = z^T Ã_i z − y_i` has the Jacobian `2W`, `W[i] = Ã_i z`. A step minimises the linear model with
+a damping λ,
+
+    min_d ‖r + 2 W d‖² + λ‖d‖²,     d = −½ (W^T W + λ/4)^{-1} W^T r = −½ W^T (W W^T + λ/4)^{-1} r,
+
+by the smaller of the two systems, or by QR where that is nearly singular. A complex z, Re and Im in turn, can be turned
+without a change: that direction is pinned, see `_damped_least_squares`. The products V of d then say everything
+about the line z + u d: the residual is `r + 2u W d + u² V d`, so the best u is exact (a quartic), and the new W is
+`W + u V`. One product a step, and none to check it: no step is rejected, λ follows the ratio of the actual to the
+predicted decrease. The last step needs no product: where `V d` is below rounding, `r + 2 W d` is the residual. Nor does
+it need a new factor of the matrix, which has changed by no more than the step before was long.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from fastquad.numerics import lapack, quartic
+from fastquad.typing import Float, Indices
+
+# Below this reciprocal condition number the normal equations have no correct digit left.
+_SINGULAR = 1e-13
+
+
+# Steps that lower ‖r‖² by less than this share are rounding, or the bottom.
+_NEGLIGIBLE = 1e-12
+
+
+# As small as a relative residual can be expected to get.
+_ROUNDING = 1e-15
+
+
+# Below this relative residual one more step is the last.
+_LAST_STEP = 1e-9
+# The quadratic term of a step may be left out below this share of ‖y‖: a hundredth of rounding, because its size is
+# judged by that of other directions.
+_INVISIBLE = 1e-18
+
+
+# A damping below this share of the mean eigenvalue of W^T W hardly changes a step.
+_WEAK = 1e-2
+
+
+class Rule(NamedTuple):
+    """When Levenberg–Marquardt stops.
+
+    After `max_steps`; at a relative residual below `floor`; or, while it is above 1e-3, when ‖r‖² fell less than
+    `factor` times in the last `patience` steps (a start in the wrong valley is worth no more), or when a step that is
+    hardly damped promises to lower it by less than the share `bottom`.
+    """
+
+    max_steps: int = 60
+    patience: int = 60
+    factor: float = 4.0
+    floor: float = _ROUNDING
+    bottom: float = 0.0
+
+
+class Descent:
+    """z, its products W and residual r, and the steps from there; it is fed with the products of its directions.
+
+    Where `free` is given, only these coordinates of z move; the others keep their values. `turning` says that z is a
+    complex signal, Re and Im in turn, which is known up to a phase.
+    """
+
+    def __init__(self, y: Float, z: Float, W: Float, free: Indices | None = None, *, turning: bool = False) -> None:
+        self.y, self.z, self.W, self.free = y, z, W, free
+        self.turning = turning and free is None
+        self.r: Float = W @ z - y
+        self.scale = float(y @ y)
+        self.square = float(self.r @ self.r)
+        self.curve = [self.square]
+        self.damping = 2.5e-3 * float(np.vdot(W, W)) / max(1, z.size) or 1.0
+        #: The largest ‖V d‖/‖d‖² so far.
+        self.curvature = 0.0
+        #: Memory for the next products, and whether W is this descent's own, which may become such memory.
+        self.spare: Float | None = None
+        self._owned = False
+        self._factor: Float | None = None
+
+    @property
+    def residual(self) -> float:
+        """`‖r‖/‖y‖`."""
+        return float(np.sqrt(self.square / self.scale))
+
+    def direction(self) -> Float:
+        """The minimiser d of the damped linear model."""
+        pinned = turned(self.z) if self.turning else None
+        step, self._factor = _damped_least_squares(self._columns(), self.r, self.damping, pinned)
+        return self._placed(-0.5 * step)
+
+    def at_bottom(self, d: Float, rule: Rule) -> bool:
+        """Whether the step d is of no use: hardly damped, and the linear model promises next to nothing."""
+        weak = self.damping * max(1, self.z.size) <= _WEAK * float(np.vdot(self.W, self.W))
+        if rule.bottom == 0 or not weak or self.residual <= 1e-3:
+            return False
+        p = 2 * self.W.dot(d)
+        return -float((2 * self.r + p).dot(p)) < rule.bottom * self.square
+
+    def _columns(self) -> Float:
+        """The columns of W that belong to coordinates which move."""
+        return self.W if self.free is None else self.W[:, self.free]
+
+    def _placed(self, step: Float) -> Float:
+        """A step of the coordinates that move, as one of all."""
+        if self.free is None:
+            return step
+        d = np.zeros_like(self.z)
+        d[self.free] = step
+        return d
+
+    def advance(self, d: Float, V: Float) -> None:
+        """Go to the best point of the line z + u d, given the products V of d, which become this descent's own."""
+        p, q = self.W.dot(d), V.dot(d)
+        p *= 2.0
+        terms = quartic.coefficients(self.r, p, q)
+        u, change = quartic.minimise_one(*terms)
+        # What the step u = 1 brings, by the linear model and in truth.
+        predicted = -terms[0] - float(p.dot(p))
+        ratio = -sum(terms) / predicted if predicted > 0 else 0.0
+        length = float(d.dot(d))
+        self.curvature = max(self.curvature, math.sqrt(terms[3]) / length if length > 0 else math.inf)
+        self.spare = V
+        if change < 0:
+            self.z = self.z + u * d
+            V *= u
+            V += self.W
+            self.W, self.spare, self._owned = V, self.W if self._owned else None, True
+            self._set_residual(self.W.dot(self.z) - self.y)
+        self.curve.append(self.square)
+        self.damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
+
+    def ends(self) -> bool:
+        """Go to the end, where z is exact already and one step is left whose products would change nothing.
+
+        It is solved for with the factor of the step before. Where that is too old to make r vanish, or where d is not
+        short enough, nothing is done.
+        """
+        if self._factor is None or self.residual >= _LAST_STEP:
+            return False
+        d = self._placed(-0.5 * lapack.dpotrs(self._factor, self.r.dot(self._columns()), lower=1)[0])
+        model = self.r + 2 * self.W.dot(d)
+        if float(model.dot(model)) > _ROUNDING**2 * self.scale:
+            return False
+        if self.curvature * float(d.dot(d)) > _INVISIBLE * math.sqrt(self.scale):
+            return False
+        self.z = self.z + d
+        self._set_residual(model)
+        self.curve.append(self.square)
+        return True
+
+    def _set_residual(self, r: Float) -> None:
+        self.r, self.square = r, float(r.dot(r))
+
+    def finished(self, rule: Rule) -> bool:
+        """Whether another step is of no use."""
+        curve, steps = self.curve, len(self.curve) - 1
+        if steps >= rule.max_steps or self.residual < rule.floor or not np.isfinite(self.square):
+            return True
+        if steps >= 2 and curve[-3] - curve[-1] <= _NEGLIGIBLE * curve[-3]:
+            return True
+        # At the level of rounding ‖r‖ wanders: nothing is left to gain once it no longer halves.
+        if steps >= 1 and self.residual < 1e-12 and curve[-1] > 0.25 * curve[-2]:
+            return True
+        slow = steps >= rule.patience and curve[-1 - rule.patience] < rule.factor * curve[-1]
+        return slow and self.residual > 1e-3
+
+
+def turned(z: Float) -> Float:
+    """The direction iz in which a complex z = (Re, Im, Re, …) turns and nothing changes, of unit length."""
+    u = np.empty_like(z)
+    u[::2], u[1::2] = -z[1::2], z[::2]
+    return u / (math.sqrt(float(z @ z)) or 1.0)
+
+
+def _damped_least_squares(
+    W: Float, r: Float, damping: float, pinned: Float | None = None
+) -> tuple[Float, Float | None]:
+    """The d that minimises `‖W d − r‖² + damping ‖d‖²`, and the Cholesky factor of `W^T W + damping` if it was used.
+
+    A unit vector u with W u = 0, in which the factor would become singular, is `pinned`: t uu^T is added with t as
+    large as the other eigenvalues. Because W^T r has no component along it, d stays the same.
+    """
+    m, s = W.shape
+    if s == 0:  # a support that m = 1 measurement leaves room for
+        return np.zeros(0), None
+    tall = m >= s
+    gram = W.T @ W if tall else W @ W.T
+    size = gram.shape[0]
+    if pinned is not None and tall:
+        gram += float(gram.trace()) / s * np.multiply.outer(pinned, pinned)
+    gram.reshape(-1)[:: size + 1] += damping
+    # Eigenvalues are between the damping and the trace: that rules a singular matrix out, but for the last steps.
+    regular = damping > _SINGULAR * size * float(gram.trace())
+    norm = 0.0 if regular else float(np.abs(gram).sum(axis=0).max())
+    factor, solution, info = lapack.dposv(gram.T, r.dot(W) if tall else r, lower=1, overwrite_a=1)
+    if info == 0 and (regular or lapack.dpocon(factor, norm, uplo="L")[0] > _SINGULAR):
+        return (solution, factor) if tall else (solution.dot(W), None)
+    padded = np.concatenate([W, np.sqrt(damping) * np.eye(s)])
+    return lapack.lstsq(padded, np.concatenate([r, np.zeros(s)]), lapack_driver="gelsy", check_finite=False)[0], None
+
+
+def on_block(y: Float, z: Float, block: Float, rule: Rule, *, turning: bool = False) -> Descent:
+    """Levenberg–Marquardt with all of `Ã_i[S, S]`, (m, s, s), in memory: z (s,) is the start."""
+    m, s, _ = block.shape
+    flat = block.reshape(m * s, s)
+    descent = Descent(y, z, (flat @ z).reshape(m, s), turning=turning)
+    while not (descent.finished(rule) or descent.ends()):
+        d = descent.direction()
+        descent.advance(d, (flat @ d).reshape(m, s))
+    return descent

@@ -1,0 +1,187 @@
+"""Symmetries of a set of symmetric matrices: linear maps Q with `Q^T A_i Q = A_i`, which give x the twin Qx."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastquad.numerics.independence import Gram
+from fastquad.typing import Float, Indices
+
+# How sharply the couplings between parts of a basis must vanish, relative to the largest.
+_LEVELS = (1e-11, 1e-9, 1e-7, 1e-5)
+_ROUNDED_LEVELS = (1e-6, 1e-5, 1e-4)
+_NOISY_LEVELS = (1e-6, 1e-4, 1e-3, 1e-2)
+# Larger matrices than this are not searched for other than orthogonal bases: it takes too long.
+_MAX_PENCIL = 400
+# Parts of a split that are tried.
+_MAX_PARTS = 6
+_ILL_CONDITIONED = 1e8
+
+
+def no_linear_twin(W: Float, gram: Gram, rows: Float, z: Float, least: float = 0.0) -> bool:
+    """Whether no linear symmetry of the A_i moves z: shown for certain, or not.
+
+    A twin u = Qz has `A_i u = Q^{-T} A_i z`: for each vector c, `c^T A_i u` is a combination of the columns of W,
+    `W[i] = A_i z`. That is linear in u, and the only solution is a multiple of z if the parts of the given rows
+    `rows[i, c] = c^T A_i`, (m, q, s), that W does not span have no other common null vector. Under noise, none that
+    they see by less than the share `least` of what they see on average.
+    """
+    if gram.factor is None:
+        return False
+    s = z.size
+    total = np.outer(z, z) / float(z @ z)
+    scale = 0.0
+    for c in range(rows.shape[1]):
+        V = np.ascontiguousarray(rows[:, c])
+        inside = gram.whiten(W.T @ V)
+        outside = V.T @ V
+        scale = max(scale, float(outside.trace()) / s)
+        outside -= inside.T @ inside
+        total += outside / (scale or 1.0)
+    shown = Gram(np.asfortranarray(total))
+    return shown.factor is not None and shown.least >= least * math.sqrt(rows.shape[1])
+
+
+def rows_needed(m: int, s: int) -> int:
+    """How many rows of each matrix `no_linear_twin` needs to show anything."""
+    return math.ceil((s - 1) / (m - s)) if m > s else s + 1
+
+
+def parts(
+    M: Float, N: Float, N2: Float, *, rounded: bool, noisy: bool = False
+) -> Iterator[tuple[Float, Float, Indices]]:
+    """Bases in which random combinations M, N of the matrices fall into parts: (V, V^{-1}, one part) in turn.
+
+    First an orthogonal basis, in which the matrices themselves would, then that of the pencil, for any other.
+    """
+    levels = _NOISY_LEVELS if noisy else _ROUNDED_LEVELS if rounded else _LEVELS
+    V = np.linalg.eigh(M)[1]
+    yield from _split(V, V.T, V.T @ N @ V, levels)
+    if len(M) > _MAX_PENCIL or np.linalg.cond(M) > _ILL_CONDITIONED:
+        return
+    ratio = np.linalg.solve(M, N)
+    V = np.linalg.eig(ratio)[1]
+    if np.linalg.cond(V) > _ILL_CONDITIONED:
+        return
+    inverse = np.linalg.inv(V)
+    yield from _split(V, inverse, inverse @ np.linalg.solve(M, N2) @ V, levels)
+
+
+def _split(
+    V: Float, inverse: Float, coupling: Float, levels: tuple[float, ...]
+) -> Iterator[tuple[Float, Float, Indices]]:
+    strength = np.abs(coupling) + np.abs(coupling).T
+    np.fill_diagonal(strength, 0.0)
+    # Eigenvectors of a conjugate pair belong together.
+    pairs = np.abs(V.conj().T @ V.conj()) if np.iscomplexobj(V) else None
+    largest = float(np.abs(coupling).max())
+    seen = 0
+    for level in levels:
+        edges = strength > level * largest
+        if pairs is not None:
+            edges |= pairs > 1 - 1e-8
+        count, label = _components(edges)
+        if count == seen or count == 1:
+            continue
+        seen = count
+        sizes = np.bincount(label)
+        for part in np.argsort(sizes, kind="stable")[:_MAX_PARTS]:
+            yield V, inverse, np.flatnonzero(label == part)
+
+
+def flipped(z: Float, V: Float, inverse: Float, part: Indices) -> Float:
+    """z with the sign of its components along a part of the basis V changed."""
+    return z - 2 * np.real(V[:, part] @ (inverse[part] @ z))
+
+
+def groups(strength: Float, level: float) -> list[Indices]:
+    """The connected groups of the graph whose edges have more than this strength."""
+    count, label = _components(strength > level)
+    return [np.flatnonzero(label == group) for group in range(count)]
+
+
+@lru_cache(maxsize=16)
+def _direction(m: int) -> Float:
+    """A random vector. Not to be written to."""
+    return np.random.default_rng(0).standard_normal(m) / math.sqrt(m)
+
+
+def alike(columns: Float, tolerance: float) -> Indices:
+    """A label for each column: the same for columns that agree to the tolerance, relative to the largest norm."""
+    m, n = columns.shape
+    # Columns that agree have nearly the same random projection: those next to each other are compared in full.
+    projected = _direction(m) @ columns
+    norms = np.sqrt(np.einsum("ij,ij->j", columns, columns))
+    close = 8 * tolerance * float(norms.max(initial=0.0))
+    order = np.argsort(projected, kind="stable")
+    label = np.arange(n)
+    for position in np.flatnonzero(np.diff(projected[order]) <= close):
+        here, there = order[position], order[position + 1]
+        if np.linalg.norm(columns[:, there] - columns[:, here]) <= close:
+            label[there] = label[here]
+    return label
+
+
+def relabellings(
+    block: Float, where: Indices, kind: Indices, tolerance: float, max_nodes: int
+) -> Iterator[tuple[Indices, Float]]:
+    """Signed injections p of `where` into the coordinates of a block with `A_i[p, p] = A_i[where, where]`.
+
+    `kind` labels coordinates whose diagonals agree: only those may take each other's place. Each result is the images
+    of `where` and their signs. A depth-first search of at most `max_nodes` nodes.
+    """
+    size = float(np.abs(block).max()) * tolerance
+    # What moves a coordinate is tried before what leaves it in its place.
+    candidates = [[c for c in np.flatnonzero(kind == kind[j]).tolist() if c != j] + [int(j)] for j in where]
+    # Coordinates with few candidates first: they settle the others.
+    order = np.argsort([len(c) for c in candidates], kind="stable")
+    images = np.full(where.size, -1)
+    signs = np.ones(where.size)
+    nodes = 0
+
+    def fitting(depth: int, j: int, image: int) -> float:
+        """The sign with which this image of the j-th coordinate goes with those chosen before; 0 where none does."""
+        before = order[:depth]
+        wanted = block[:, where[j], where[before]]
+        there = block[:, image, images[before]] * signs[before]
+        for sign in (1.0, -1.0):
+            if np.abs(wanted - sign * there).max(initial=0.0) <= size:
+                return sign
+        return 0.0
+
+    stack: list[Iterator[int]] = [iter(candidates[order[0]])]
+    while stack:
+        depth = len(stack) - 1
+        j = order[depth]
+        images[j] = -1
+        image = next(stack[-1], None)
+        if image is None:
+            stack.pop()
+            continue
+        nodes += 1
+        if nodes > max_nodes:
+            return
+        if image in images[order[:depth]]:
+            continue
+        sign = fitting(depth, j, image)
+        if sign == 0:
+            continue
+        images[j], signs[j] = image, sign
+        if depth + 1 == where.size:
+            yield images.copy(), signs.copy()
+            continue
+        stack.append(iter(candidates[order[depth + 1]]))
+
+
+def _components(edges: NDArray[np.bool_]) -> tuple[int, Indices]:
+    """The connected components of a graph: how many, and which one each vertex is in."""
+    # SciPy's graphs take a tenth of a second to import, and few solves need them.
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    return connected_components(csr_array(edges), directed=False)

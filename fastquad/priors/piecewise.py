@@ -1,0 +1,125 @@
+"""The signal is constant on intervals: the exact posterior of where it jumps, and of its levels.
+
+Between two neighbours there is a jump with probability h, and each level is N(0, s2). An interval of length L on which
+`b = a x + sqrt(a) N(0, I)` sums up to B has, with P = aL + 1/s2, the log evidence
+
+    log Z = −½ log(s2 P) + ½ B²/P,      level N(B/P, 1/P),
+
+and the sums over all ways to cut the signal are those of a forward and a backward pass, O(n²) (kernels/piecewise.pyx).
+EM learns h, from the expected number of jumps, and s2, from the mean square of the levels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fastquad._kernels import piecewise as kernel
+from fastquad.numerics.eigen import leading_eigenvector
+from fastquad.priors.base import Denoiser, Posterior, Prior, Seen, Start
+from fastquad.typing import Float, Indices
+
+# A jump is handed over where it has at least this probability, and so many more.
+_LIKELY, _SPARE = 0.1, 2
+# Two neighbours are equal where they differ by less than this share of the largest value.
+_EQUAL = 1e-9
+# The lengths of the steps that the starts are made of.
+_LENGTHS = (5, 10, 2, 4, 20)
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseConstant(Prior):
+    """The signal is constant on intervals, of which neither the number nor the places are known.
+
+    Right for signals with fewer than about m/2 levels, in the order of the coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastquad as fq
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.repeat([2.0, -1.0, 0.5, 1.5], 16)
+    >>> A = rng.standard_normal((30, 64, 64))
+    >>> solution = fq.solve(A, fq.measure(A, x), prior=fq.PiecewiseConstant())
+    >>> solution.status.name, bool(fq.distance(solution.x, x) < 1e-9)
+    ('EXACT', True)
+    """
+
+    max_sweeps: ClassVar[int] = 80
+
+    def denoiser(self, n: int, rho: float, phi2: float, learns: bool = True) -> Denoiser:
+        return ChangePoints(n, phi2, learns)
+
+    def starts(self, seen: Seen) -> list[Start]:
+        return [
+            Start(self._in_steps(seen, length), self.denoiser(seen.n, 0.1, 1.1 * seen.phi2), inner=3)
+            for length in _LENGTHS
+            if 2 * length <= seen.n
+        ]
+
+    def _in_steps(self, seen: Seen, length: int) -> Float:
+        """The leading eigenvector of S0 among signals that are constant on steps of this length."""
+        steps = np.arange(seen.n) // length
+        sizes = np.bincount(steps)
+        U = np.zeros((seen.n, sizes.size))
+        U[np.arange(seen.n), steps] = 1 / np.sqrt(sizes[steps])
+        return U @ leading_eigenvector(np.ascontiguousarray(U.T @ seen.S0 @ U))
+
+    def coordinates(self, z: Float, weight: Float, size: int) -> Indices | Float:
+        """The indicators of the intervals between likely jumps, normalised, (n, p): `weight` is P(jump before j)."""
+        jump = np.asarray(weight[1:])
+        count = min(int(np.count_nonzero(jump > _LIKELY)) + _SPARE, size - 1, jump.size)
+        cuts = np.sort(np.argsort(-jump, kind="stable")[:count]) + 1
+        return indicators(cuts, z.size)
+
+    def nearest(self, x: Float) -> Float:
+        """x itself, with neighbours that are equal to rounding made equal."""
+        jumps = np.abs(np.diff(x)) > _EQUAL * float(np.abs(x).max(initial=0.0))
+        part = np.concatenate([[0], np.cumsum(jumps)])
+        means = np.bincount(part, weights=x) / np.bincount(part)
+        return np.asarray(means[part], dtype=np.float64)
+
+    def freedom(self, x: Float) -> int:
+        """The number of levels."""
+        return 1 + int(np.count_nonzero(np.diff(x)))
+
+
+def indicators(cuts: Indices, n: int) -> Float:
+    """The normalised indicators of the intervals between cuts, (n, p)."""
+    part = np.zeros(n, dtype=np.intp)
+    part[cuts] = 1
+    part = np.cumsum(part)
+    sizes = np.bincount(part)
+    U = np.zeros((n, sizes.size))
+    U[np.arange(n), part] = 1 / np.sqrt(sizes[part])
+    return U
+
+
+class ChangePoints(Denoiser):
+    """The posterior of a signal that jumps with probability h before each coordinate, to levels N(0, s2).
+
+    As the weight of a coordinate it gives the probability of a jump before it.
+    """
+
+    dense: ClassVar[bool] = True
+
+    def __init__(self, n: int, phi2: float, learns: bool = True) -> None:
+        self.learns = learns
+        #: (h, s2)
+        self.h, self.s2 = 0.1, phi2 / n
+        #: The expected number of intervals, and the sum of their squared levels.
+        self.totals = (1.0, phi2 / n)
+
+    def denoise(self, b: Float, a: float) -> Posterior:
+        mean, second, jump, segments, squares = kernel.change_points(np.ascontiguousarray(b), a, self.h, self.s2)
+        self.totals = segments, squares
+        return Posterior(mean, np.maximum(second - mean**2, 0.0), jump)
+
+    def learn(self, posterior: Posterior, phi2: float) -> None:
+        n = posterior.mean.size
+        segments, squares = self.totals
+        if self.learns and n > 1:
+            self.h = float(np.clip((segments - 1) / (n - 1), 0.5 / n, 0.9))
+        self.s2 = float(np.clip(squares / max(segments, 1e-300), 0.3 * phi2 / n, 3 * phi2 / n))

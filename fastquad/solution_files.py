@@ -1,0 +1,86 @@
+"""Solutions on disk: one `.npz` file of plain arrays and a text in JSON. No pickle: nothing that is read is executed.
+
+about        the fields that are numbers and words, one object of JSON a signal
+0.x, 0.support, 0.history.residual, …     the arrays of the first signal, and so on
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fastquad.solution import Solution, SolutionBatch, Status
+from fastquad.system.files import replacing
+
+_FORMAT = "fastquad solution"
+_ARRAYS = ("x", "support", "stderr", "outliers")
+
+
+def save_solutions(solutions: list[Solution], path: str | os.PathLike, *, batch: bool) -> None:
+    """Write solutions under exactly this name; a reader never sees a part of them."""
+    arrays: dict[str, Any] = {}
+    about = []
+    for number, solution in enumerate(solutions):
+        said = {name: value for name, value in solution.to_dict().items() if name not in (*_ARRAYS, "history")}
+        about.append(said)
+        for name in _ARRAYS:
+            if getattr(solution, name) is not None:
+                arrays[f"{number}.{name}"] = getattr(solution, name)
+        for name, values in solution.history.items():
+            arrays[f"{number}.history.{name}"] = values
+    text = json.dumps({"format": _FORMAT, "version": 1, "batch": batch, "solutions": about})
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, about=np.array(text), **arrays)
+    with replacing(Path(path).expanduser(), "path") as stream:
+        stream.write(buffer.getvalue())
+
+
+def load_solution(path: str | os.PathLike) -> Solution | SolutionBatch:
+    """Read what `Solution.save` or `SolutionBatch.save` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    Solution or SolutionBatch
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "solution.npz")
+    ...     solution.save(path)
+    ...     fq.load_solution(path) == solution
+    True
+    """
+    path = Path(path).expanduser()
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
+            arrays = {name: content[name] for name in content.files}
+        said = json.loads(str(arrays["about"]))
+        if said["format"] != _FORMAT:
+            raise ValueError(f"it says {said['format']!r}")
+        found = [_solution(number, about, arrays) for number, about in enumerate(said["solutions"])]
+        return SolutionBatch(found) if said["batch"] else found[0]
+    except FileNotFoundError:
+        raise FileNotFoundError(f"`path`: there is no file {str(path)!r}.") from None
+    except (ValueError, KeyError, TypeError, IndexError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise ValueError(f"`path`: {str(path)!r} is not a solution that fastquad saved: {error}") from error
+
+
+def _solution(number: int, about: dict[str, Any], arrays: dict[str, Any]) -> Solution:
+    start = f"{number}.history."
+    history = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+    given: dict[str, Any] = {name: arrays.get(f"{number}.{name}") for name in _ARRAYS}
+    return Solution(**{**about, "status": Status[about["status"]]}, **given, history=history)

@@ -1,0 +1,135 @@
+"""What a run of AMP that has settled believes of x, how far off that is, and whether it is to be believed.
+
+The residual r of AMP is that of predictions which were not made with their own measurement. So it is what is left of
+y in data that were held out, and no data have to be:
+
+    R²  = 1 − |r|²/|y|²                       of several runs, the one with the largest is taken
+    σ̂²  = |r|²/m − (2qV + V²)/gain             q = |z|², V = Σv: what is left beside the posterior's own spread
+    est = sqrt(V/(q + V)) (1 + 1/sqrt m)      the relative error of z
+    ev  = (m − 10) ln(1 − R²) + 2 ln (n choose s),   s = #{π > .5}
+
+A run has *found* x where it has settled, ev < −20, and some of the residual is noise. Where est < .4 sqrt(1 − s/m) as
+well the answer is a success, with its error; where it is not, the data are too noisy for one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastquad.engine.entries import Entries
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import Belief as Believed
+from fastquad.engine.verdict import TRUSTED
+from fastquad.noise import Outliers, Unequal
+from fastquad.solvers.amp.run import Walk, cosine
+from fastquad.typing import Float
+
+# A coordinate is reported where it is nonzero with at least this probability.
+_REPORTED = 0.3
+# Twice the log of the odds against chance.
+_EVIDENCE = 20.0
+# At least this share of |r|² must be noise.
+_NOISE_SHARE = 0.1
+# Two runs agree where the cosine of their estimates is above this.
+_AGREE = 0.95
+
+
+@dataclass(frozen=True)
+class Belief:
+    """The estimate x, its error, and the figures of the module's docstring."""
+
+    z: Float
+    v: Float
+    weight: Float
+    residual: float
+    r2: float
+    error: float
+    sigma: float
+    evidence: float
+    found: bool
+    #: P(sound) of each measurement.
+    sound: Float
+    #: The residual r.
+    r: Float
+    #: Whether the weights say something else than which coordinates are nonzero.
+    dense: bool = False
+    #: x and its standard errors, where these were polished.
+    answer: Float | None = None
+    deviations: Float | None = None
+
+    @property
+    def x(self) -> Float:
+        """The posterior mean where it is likely to be nonzero."""
+        if self.answer is not None:
+            return self.answer
+        return self.z if self.dense else np.where(self.weight > _REPORTED, self.z, 0.0)
+
+    @property
+    def stderr(self) -> Float:
+        """The standard deviations of the coordinates."""
+        return np.sqrt(np.maximum(self.v, 0.0)) if self.deviations is None else self.deviations
+
+    @property
+    def size(self) -> int:
+        """How many coordinates are likelier nonzero than not."""
+        return int(np.count_nonzero(self.weight > 0.5))
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the answer is a success: where coordinates are nearly as many as data, its error is less certain."""
+        spare = max(1 - self.size / self.sound.size, 1e-3)
+        return self.found and self.error < TRUSTED * math.sqrt(spare)
+
+    def report(self) -> Believed:
+        """The belief for the engine: what is returned where a budget ends the solve."""
+        return Believed(self.x, self.residual, self.error, self.sigma, self.stderr)
+
+    def agrees(self, other: Belief) -> bool:
+        """Whether two runs ended at one estimate."""
+        return cosine(self.z, other.z) > _AGREE
+
+
+def belief(problem: Problem, entries: Entries, walk: Walk) -> Belief | None:
+    """What a run believes, where it had a pass at all."""
+    if walk.swept is None or not np.isfinite(walk.r).all():
+        return None
+    z, v, weight = walk.swept.z, walk.swept.v, walk.swept.weight
+    m, n, gain = problem.m, problem.n, walk.ensemble.gain
+    sound = walk.score.weight
+    count = float(sound.sum())
+    q, V = float(z @ z), float(v.sum())
+    mean_square = float(sound @ walk.r**2) / max(count, 1e-300)
+    variance = mean_square - (2 * q * V + V * V) / gain
+    size = int(np.count_nonzero(weight > 0.5))
+    r2 = min(walk.r2, 1 - 1e-15)
+    evidence = (count - 10) * math.log(1 - r2) + 2 * _log_choices(n, size)
+    if isinstance(walk.noise, Outliers):
+        # Which measurements are sound was chosen as well.
+        evidence += 2 * _log_choices(m, min(round(count), m))
+    noisy = isinstance(walk.noise, Unequal) or variance > _NOISE_SHARE * mean_square
+    found = walk.settled and walk.denoiser.learns and entries.independent and noisy and evidence < -_EVIDENCE
+    error = math.sqrt(V / max(q + V, 1e-300)) * (1 + 1 / math.sqrt(m))
+    return Belief(
+        z.copy(), v.copy(), weight.copy(), walk.residual, r2, error, math.sqrt(max(variance, 0.0)), evidence,
+        found and _within_noise(problem, walk), sound, walk.r, walk.denoiser.dense,
+    )  # fmt: skip
+
+
+def _within_noise(problem: Problem, walk: Walk) -> bool:
+    """Whether the residual of the estimate, without the memory term, is as small as a noise level that was given."""
+    if problem.noise is None:
+        return True
+    m = problem.m
+    sigma = np.broadcast_to(np.asarray(problem.noise, dtype=np.float64), m)
+    if not sigma.any():
+        return False
+    scaled = (walk.r - walk.memory) / np.maximum(sigma, 1e-300)
+    return float(walk.score.weight @ scaled**2) <= m + 3 * math.sqrt(2 * m)
+
+
+def _log_choices(n: int, s: int) -> float:
+    """ln of (n choose s)."""
+    return math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1)

@@ -1,0 +1,128 @@
+"""What AMP has to know of A, and its pass over it, for several estimates at once."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastquad.engine.entries import Entries
+from fastquad.engine.problem import Problem
+from fastquad.measurements.contractions import Diagonals, Products, Sweep, WeightedSum
+from fastquad.noise import Gaussian, Noise, Outliers, Score, Unequal
+from fastquad.typing import Float
+
+# The n×n matrices of doubles that are in memory at once: S0, one S for each of a batch, and what an eigendecomposition
+# takes.
+MATRICES = 14
+
+
+def affordable(problem: Problem) -> bool:
+    """Whether what AMP keeps fits in half of the memory."""
+    return 8 * MATRICES * problem.n**2 <= problem.memory // 2
+
+
+class Pass(NamedTuple):
+    """What a pass finds for one estimate: r, its score, `A*(g) gain/(mα)`, and the values `z^T Ã_i z`."""
+
+    r: Float
+    score: Score
+    S: Float
+    values: Float
+
+
+@dataclass
+class Ensemble:
+    """The scale of A's entries, their common mean, the model of the noise, and the first weighted sum.
+
+    `gain` is 1/σ², `mean` is Ā or None where the entries are centred, `S0 = Σ y_i Ã_i /(mσ²)` (centred) and
+    `phi2 = |x|²` as y says.
+    """
+
+    y: Float
+    gain: float
+    mean: Float | None
+    S0: Float
+    diagonals: Float
+    phi2: float
+    noise: Noise
+
+    def sweep(self, Z: Float, V: Float, C: Float, noises: list[Noise]) -> Generator[Any, Any, list[Pass]]:
+        """A pass for each column of Z, V (n, b) and C (m, b).
+
+        `r = c − A(zz^T + diag v)`, centred. One pass where the noise is linear, two where it is not.
+        """
+        shift = np.zeros(Z.shape[1])
+        if self.mean is not None:
+            shift = np.einsum("jb,jk,kb->b", Z, self.mean, Z) + np.diagonal(self.mean) @ V
+        C = C + shift
+        if self.noise.linear:
+            R, S = yield from _fused(Z, V, C)
+            values = C - R - self.diagonals @ V
+            scores = [noise.score(R[:, i]) for i, noise in enumerate(noises)]
+            # S holds r, which is g/α.
+            factors, sums = np.ones(len(noises)), R.sum(axis=0)
+        else:
+            W = yield Products(np.ascontiguousarray(Z))
+            values = np.einsum("jb,ijb->ib", Z, W)
+            del W
+            R = C - values - self.diagonals @ V
+            scores = [noise.score(R[:, i]) for i, noise in enumerate(noises)]
+            G = np.stack([score.g for score in scores], axis=1)
+            S = yield WeightedSum(G)
+            factors, sums = np.array([1 / score.alpha for score in scores]), G.sum(axis=0)
+        answers: list[Pass] = []
+        for i, score in enumerate(scores):
+            matrix = S[i]
+            if self.mean is not None:
+                matrix -= sums[i] * self.mean
+            matrix *= factors[i] * self.gain / len(R)
+            answers.append(Pass(np.ascontiguousarray(R[:, i]), score, matrix, values[:, i]))
+        return answers
+
+
+def _fused(Z: Float, V: Float, C: Float) -> Generator[Any, Any, tuple[Float, Float]]:
+    """`R = C − A(zz^T + diag v)` and `Σ_i r_i Ã_i` of each column, one pass.
+
+    Float arithmetic is enough, where A is stored so: AMP only finds the way, and what it finds is fitted in double.
+    """
+    if Z.shape[1] > 1:
+        Z, V, C = (np.ascontiguousarray(part) for part in (Z, V, C))
+        return (yield Sweep(Z, V, C, precise=False))
+    z, v, c = (np.ascontiguousarray(part[:, 0]) for part in (Z, V, C))
+    r, S = yield Sweep(z, v, c, precise=False)
+    return r[:, None], S[None]
+
+
+def prepare(problem: Problem, entries: Entries) -> Generator[Any, Any, Ensemble]:
+    """Read what AMP starts from: the diagonals, S0, and Ā where A is not centred."""
+    m, y, gain = problem.m, problem.y, entries.gain
+    diagonals = yield Diagonals()
+    mean = None if entries.centred else (yield WeightedSum(np.full(m, 1 / m)))
+    if mean is not None:
+        y = y - y.mean()
+    noise = model(problem, y)
+    first = noise.fresh().score(y)
+    # Gaussian noise leaves y as it is; outliers and noisier measurements count less.
+    weighted = y if noise.linear else first.g / first.alpha
+    S0 = yield WeightedSum(weighted)
+    if mean is not None:
+        S0 = S0 - weighted.sum() * mean
+    phi2 = float(np.sqrt(noise.mean_square(y) * gain)) if problem.norm is None else problem.norm**2
+    if problem.fixed and problem.norm is None and not diagonals[:, problem.known].any():
+        # The known values w have no squares of their own in y: E y² gain = |x|⁴ − Σ w⁴.
+        phi2 = float(np.sqrt(phi2**2 + sum(value**4 for value in problem.fixed.values())))
+    return Ensemble(y, gain, mean, S0 * (gain / m), diagonals, phi2, noise)
+
+
+def model(problem: Problem, y: Float) -> Noise:
+    """The model of the noise that the problem asks for."""
+    if problem.outliers:
+        return Outliers(y)
+    if not isinstance(problem.noise, np.ndarray):
+        return Gaussian(problem.noise)
+    noise = Unequal(problem.noise)
+    noise.scale = noise.mean_square(y)
+    return noise

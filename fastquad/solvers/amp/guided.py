@@ -1,0 +1,237 @@
+"""AMP where more is known of x than that it may be sparse: the prior's denoiser, starts and coordinates.
+
+The stages, the first answer that fits to rounding ends the solve:
+
+    from x0                     a descent from the user's start
+    pursuit                     first for m < 0.35 n where nothing is known but that x is sparse and not negative
+    AMP                         from each start of the prior by itself, which costs least where the first is enough
+    AMP, batches of starts      the usual ones, unless the prior tells the sign: those have none
+    Gibbs sampling              for x >= 0, where A can be held in memory
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fastquad.engine.entries import Entries, sample_entries
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import End, Note, Outcome, Steps
+from fastquad.engine.verdict import exact_enough
+from fastquad.priors.base import Prior, Seen
+from fastquad.priors.sparse import Sparse
+from fastquad.solvers import gibbs
+from fastquad.solvers.amp.belief import Belief
+from fastquad.solvers.amp.ensemble import MATRICES, affordable, prepare
+from fastquad.solvers.amp.run import Attempt, Setting
+from fastquad.solvers.amp.search import Search
+from fastquad.solvers.amp.starts import BATCHES, SparseStarts
+from fastquad.solvers.amp.structure import StructuredHandOver
+from fastquad.solvers.parts.descent import Fit, GrowingBlock
+from fastquad.solvers.pursuit import solver as pursuit
+from fastquad.solvers.pursuit import tuning
+from fastquad.typing import Asks, Float
+
+# Below this ratio m/n pursuit comes first.
+_PURSUIT_RATIO = 0.35
+# The length of a start, relative to |x|.
+_SHORT = 0.7
+# A larger tensor is not sampled: a sweep over it takes too long.
+_SAMPLED_ENTRIES = 4e6
+_CYCLES = 12
+
+
+def guided(problem: Problem) -> bool:
+    """Whether the prior of a problem has something to say that AMP alone can use."""
+    if problem.turning:  # groups of complex numbers are those of the problem
+        return False
+    return problem.prior is not None and (problem.prior.kind == "denoiser" or bool(problem.prior.traits))
+
+
+def steps(problem: Problem) -> Steps:
+    """The default method, and AMP, with such a prior."""
+    if not affordable(problem):
+        needed = 16 * MATRICES * problem.n**2
+        raise MemoryError(
+            f"`memory` must be at least {needed / 1e9:.3g} GB for a prior of this kind with n = {problem.n}, got "
+            f"{problem.memory / 1e9:.3g} GB."
+        )
+    if problem.outliers:
+        raise ValueError(f"`outliers` must be False with {type(problem.prior).__name__}(...) that knows more of x.")
+    desk = _Desk(problem)
+    for stage in desk.stages():
+        outcome = yield from stage
+        if outcome is not None:
+            return outcome
+    return desk.give_up()
+
+
+@dataclass
+class GuidedSearch(Search):
+    """Attempts of AMP with a prior of its own."""
+
+    def verdict(self, last: bool = False) -> Outcome | None:
+        """The outcome where the best belief ends the solve.
+
+        A prior that is wrong, or data without noise in which AMP got stuck, can look like signal in noise: for a
+        success the evidence must be e^(−m/2) at least, by fewer than m/2 numbers, unless the noise was given.
+        """
+        best, m, prior = self.best, self.problem.m, self.prior
+        if best is None or not best.found:
+            return None
+        convincing = self.problem.noise is not None or best.evidence < -m
+        if best.trusted and convincing and (prior.rounds or best.size <= m / 2):
+            return self.conclude(best)
+        return replace(self.conclude(best), end=End.NOISY) if last else None
+
+    @property
+    def prior(self) -> Prior:
+        assert self.problem.prior is not None
+        return self.problem.prior
+
+    def conclude(self, best: Belief) -> Outcome:
+        outcome, prior = super().conclude(best), self.prior
+        free = min(best.size, self.problem.m - 1)
+        return replace(outcome, x=best.x if prior.signed else np.maximum(best.x, 0.0), free=free)
+
+
+@dataclass
+class _Desk:
+    """What the stages of one solve share."""
+
+    problem: Problem
+    entries: Entries = field(default_factory=Entries)
+    best: Fit | None = None
+    method: str = "amp"
+    search: GuidedSearch | None = None
+
+    def __post_init__(self) -> None:
+        prior = self.problem.prior
+        assert prior is not None
+        self.prior: Prior = prior
+        self.cache = GrowingBlock.within(self.problem)
+        self.hand_over = StructuredHandOver(self.problem, self.cache)
+
+    def stages(self) -> Iterator[Asks[Outcome | None]]:
+        """The stages, in their order."""
+        m, n = self.problem.m, self.problem.n
+        yield self.look()
+        if self.problem.x0 is not None:
+            yield self.from_start(self.problem.x0)
+        positive = isinstance(self.prior, Sparse) and self.prior.traits == ("nonnegative",)
+        if positive and m < _PURSUIT_RATIO * n:
+            yield self.pursue()
+        yield self.own_starts()
+        if self.prior.signed:
+            yield from (self.usual_starts(number) for number in range(1, len(BATCHES) + 1))
+        elif positive:
+            yield self.sampling()
+
+    def look(self) -> Asks[Outcome | None]:
+        """Take a sample of A's entries."""
+        self.entries = yield from sample_entries(self.problem)
+        if self.entries.describe():
+            yield Note(self.entries.describe())
+        return None
+
+    def from_start(self, x0: Float) -> Asks[Outcome | None]:
+        """A descent from the user's start."""
+        found = yield from self.hand_over.descend(x0, (x0 != 0).astype(np.float64))
+        return self.judge(found, "lm")
+
+    def pursue(self) -> Asks[Outcome | None]:
+        """Pursuit, which knows no sign; an answer is turned to the one that the prior admits."""
+        problem = replace(self.problem, prior=None)
+        search = yield from pursuit.Search.begin(problem, self.entries)
+        levels = tuning.levels(problem)
+        outcome, best = yield from pursuit.run(problem, self.entries, search, levels, self.cache, False)
+        if outcome is not None and self.prior.admits(-outcome.x):
+            outcome = replace(outcome, x=-outcome.x)
+        if outcome is None and best is not None:
+            self.remember(best, "pursuit")
+        return outcome
+
+    def own_starts(self) -> Asks[Outcome | None]:
+        """AMP from the starts of the prior, one after the other."""
+        search = yield from self._search()
+        S0, phi2 = search.ensemble.S0, search.ensemble.phi2
+        for start in self.prior.starts(Seen(S0, phi2, self.problem.m, self.problem.n)):
+            length = max(float(np.linalg.norm(start.direction)), 1e-300)
+            direction = start.direction * (_SHORT * np.sqrt(phi2) / length)
+            attempt = Attempt(direction, start.denoiser, Setting(start.keep, start.inner, start.norm))
+            outcome = yield from self._batch(search, [attempt])
+            if outcome is not None:
+                return outcome
+        return None
+
+    def usual_starts(self, number: int) -> Asks[Outcome | None]:
+        """AMP from a batch of the starts for sparse signals."""
+        search = yield from self._search()
+        attempts = [self._own(each) for each in search.starts.batch(number)]
+        return (yield from self._batch(search, attempts)) if attempts else None
+
+    def _own(self, attempt: Attempt) -> Attempt:
+        """The attempt with the prior's denoiser."""
+        rho, phi2 = float(attempt.denoiser.parameters[0]), attempt.setting.norm * self._phi2  # type: ignore[attr-defined]
+        return attempt._replace(denoiser=self.prior.denoiser(self.problem.n, rho, phi2, attempt.denoiser.learns))
+
+    @property
+    def _phi2(self) -> float:
+        assert self.search is not None
+        return self.search.ensemble.phi2
+
+    def _batch(self, search: GuidedSearch, attempts: list[Attempt]) -> Asks[Outcome | None]:
+        outcome = yield from search.batch(attempts, self.prior.max_sweeps)
+        if search.fit is not None:
+            self.remember(search.fit, "amp")
+        return outcome
+
+    def _search(self) -> Asks[GuidedSearch]:
+        if self.search is None:
+            ensemble = yield from prepare(self.problem, self.entries)
+            self.search = GuidedSearch(
+                problem=self.problem, entries=self.entries, ensemble=ensemble,
+                starts=SparseStarts(self.problem, ensemble), hand_over=self.hand_over,
+            )  # fmt: skip
+        return self.search
+
+    def sampling(self) -> Asks[Outcome | None]:
+        """Gibbs sampling at cycling temperatures, with a slab that is not negative."""
+        problem = self.problem
+        if problem.m * problem.n**2 > min(_SAMPLED_ENTRIES, tuning.max_entries(problem)):
+            return None
+        search = yield from pursuit.Search.begin(problem, self.entries)
+        yield from search.store.read_block(problem.n)
+        chain = gibbs.Chain(problem, search.store, positive=True)
+        for _ in range(_CYCLES):
+            x = yield from chain.cycle()
+            found = yield from self.hand_over.descend(x, (x != 0).astype(np.float64))
+            outcome = self.judge(found, "gibbs")
+            if outcome is not None:
+                return outcome
+        return None
+
+    def judge(self, found: Fit, method: str) -> Outcome | None:
+        """The outcome where a fit is exact; otherwise it is remembered if it is the best."""
+        if exact_enough(self.problem, found.residual):
+            free = self.prior.freedom(found.x)
+            return Outcome(found.x, found.residual, free=free, method=method, entries=self.entries)
+        self.remember(found, method)
+        return None
+
+    def remember(self, found: Fit, method: str) -> None:
+        """Keep a fit that ended nothing, if it is the best."""
+        if self.best is None or found.residual < self.best.residual:
+            self.best, self.method = found, method
+
+    def give_up(self) -> Outcome:
+        """The best answer, which proves nothing."""
+        if self.search is not None and (outcome := self.search.verdict(last=True)) is not None:
+            return outcome
+        if self.search is not None and self.search.best is not None and self.entries.independent:
+            return self.search.give_up()
+        if self.best is None:
+            return Outcome(np.zeros(self.problem.n), 1.0)
+        return Outcome(self.best.x, self.best.residual, free=self.prior.freedom(self.best.x), method=self.method)

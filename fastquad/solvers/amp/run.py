@@ -1,0 +1,280 @@
+"""AMP's loop: several attempts side by side, which share every pass over A.
+
+What it knows of the signal is in each attempt's denoiser (`fastquad.priors.base`), what it knows of the noise in the
+score of its model (`fastquad.noise`), what it knows of A in its ensemble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import Belief, Outcome, Step
+from fastquad.noise import Score
+from fastquad.priors.base import Denoiser, Estimate
+from fastquad.solvers.amp.ensemble import Ensemble, Pass
+from fastquad.solvers.parts.descent import Fit
+from fastquad.typing import Float
+
+# A relative residual below this shows that AMP has turned towards x.
+_NEAR = 0.6
+# A hand-over that failed is repeated when the residual has fallen by a fifth.
+_NEARER = 0.8
+# A run has settled after this many sweeps in a row …
+_STILL = 2
+# … that move z by less than these shares of the posterior's variance and of |z|².
+_MOVED, _ROUNDING = 0.02, 1e-6
+# … and the variance itself by less than this share.
+_VARIANCE_MOVED = 0.02
+# A run that explains more of y than this goes on until it has settled.
+_PREDICTS, _MOST_SWEEPS = 0.3, 60
+# Sweeps that take two passes are fewer.
+_COSTLY_SWEEPS = 30
+# Above m = n the residual of a run that succeeds falls by 3% in every few sweeps (at most 7 in 175 such runs), and does
+# not stand still within 1%: a run without that has settled elsewhere, or lost what it had. Below, one that succeeds may
+# wander for long.
+_PROGRESS, _PATIENCE, _FLAT, _FLAT_SWEEPS = 0.97, 10, 0.01, 3
+# Two runs that agree this well are one; looked for from this sweep on.
+_SAME, _LOOK = 0.98, 3
+# A run goes to and fro where two sweeps move it by less than this share of what one does: then steps are halved.
+_TO_AND_FRO = 0.25
+# |x|² is taken from the estimate from this sweep on, where that explains this share of y.
+_OWN_SCALE, _EXPLAINED = 4, 0.1
+
+
+class Setting(NamedTuple):
+    """How AMP goes on from a start: what it keeps of the old estimate, its inner steps, |x|² as a multiple of y's."""
+
+    keep: float = 0.4
+    inner: int = 10
+    norm: float = 1.1
+
+
+class Attempt(NamedTuple):
+    """A start (n,), the denoiser that goes with it, and the setting.
+
+    A start that is near x already says how near, by its variances `v`: it is swept before it is estimated anew.
+    """
+
+    start: Float
+    denoiser: Denoiser
+    setting: Setting = Setting()
+    v: Float | None = None
+
+
+class HandOver(Protocol):
+    """What takes a run's estimate over: a descent in the coordinates of the structure that the estimate shows."""
+
+    def __call__(self, walk: Walk) -> Generator[Any, Any, Fit]:
+        """The fit that the descent ends at."""
+
+    def outcome(self, found: Fit, ensemble: Ensemble) -> Outcome | None:
+        """The outcome where a fit is exact, which ends the solve."""
+
+
+@dataclass
+class Best:
+    """The state (z, v, π) of a run with the smallest residual, and what the residuals since then were."""
+
+    state: Float = field(default_factory=lambda: np.zeros((3, 0)))
+    residuals: list[float] = field(default_factory=lambda: [np.inf])
+
+    def note(self, residual: float, state: Float) -> None:
+        """Take the residual of a state."""
+        if residual < _PROGRESS * self.residuals[0]:
+            self.state, self.residuals = state[[0, 2, 3]], [residual]
+        else:
+            self.residuals.append(residual)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the residual stands still."""
+        last = self.residuals[-_FLAT_SWEEPS - 1 :]
+        return len(last) > _FLAT_SWEEPS and max(last) - min(last) < _FLAT * last[-1]
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is no hope of a better state."""
+        return self.settled or len(self.residuals) > _PATIENCE
+
+
+class Walk:
+    """One run of AMP: its estimate, the residual and S of its last pass, and the best hand-over that was tried."""
+
+    def __init__(self, problem: Problem, ensemble: Ensemble, attempt: Attempt) -> None:
+        self.problem, self.ensemble = problem, ensemble
+        self.denoiser, self.setting = attempt.denoiser, attempt.setting
+        self.noise = ensemble.noise.fresh()
+        self.phi2 = attempt.setting.norm * ensemble.phi2
+        start = attempt.start
+        spread = max(self.phi2 - float(start @ start), 0.1 * self.phi2) / start.size
+        self.warm = attempt.v is not None
+        self.at = Estimate(start, spread if attempt.v is None else attempt.v)
+        self.z, self.v, self.weight = self.at.z, self.at.v, self.at.weight
+        self.v[problem.known] = 0.0
+        self.r, self.S = ensemble.y, ensemble.S0
+        self.score: Score = self.noise.score(self.r)
+        self.memory: Float | float = 0.0
+        #: The estimate that the last pass was made with, and what it explains of y.
+        self.swept: Estimate | None = None
+        self.r2 = 0.0
+        self.best = Best()
+        self.residual, self.tried, self.still, self.sweeps = 1.0, np.inf, 0, 0
+        self.settled = self.ended = self.halved = False
+        #: z before the last pass but one.
+        self.earlier = start
+        self.fit: Fit | None = None
+
+    def estimate(self) -> None:
+        """Estimate x from S; a run that grows without bound ends."""
+        if self.warm and self.swept is None:
+            return  # its first pass comes first
+        before = self.z.copy()
+        D = self.score.power * self.ensemble.gain / (2 * self.problem.m)
+        self.denoiser.estimate(self.S, D, self.at, self.phi2, self.setting.keep, self.setting.inner)
+        if self.sweeps >= _OWN_SCALE and not self.halved:
+            there_and_back = float(np.sum((self.z - self.earlier) ** 2))
+            self.halved = there_and_back < _TO_AND_FRO * float(np.sum((self.z - before) ** 2))
+        if self.halved:
+            self.z += before
+            self.z *= 0.5
+        self.earlier = before
+        q, floor = float(self.z @ self.z), self.denoiser.floor * self.phi2
+        if q < floor:
+            self.z *= np.sqrt(floor / max(q, 1e-300))
+            q = floor
+        if not q <= 3 * self.phi2:
+            self.ended, self.tried = True, -np.inf
+            return
+        moved = float(np.sum((self.z - before) ** 2))
+        V = float(self.v.sum())
+        quiet = moved < max(_MOVED * V, _ROUNDING * q)
+        if self.swept is not None:
+            change = abs(V - float(self.swept.v.sum()))
+            self.still = self.still + 1 if quiet and change < max(_VARIANCE_MOVED * V, _ROUNDING * q) else 0
+        if self.still >= _STILL:
+            self.settled = self.ended = True
+
+    def level(self) -> float:
+        """How far the run is from x, as its residuals tell."""
+        size = np.sqrt(
+            float(self.score.weight @ self.r**2) / max(float(self.score.weight @ self.ensemble.y**2), 1e-300)
+        )
+        return min(self.residual, float(size))
+
+    def hands_over(self) -> bool:
+        """Whether to try a descent from here."""
+        turn = self.ended or self.sweeps % 3 == 2
+        costly = int(np.count_nonzero(self.weight > 0.1)) > 0.9 * self.problem.n
+        if costly and self.r2 < _PREDICTS:
+            return False
+        return turn and self.level() < min(_NEAR, _NEARER * self.tried)
+
+    def target(self) -> Float:
+        """What the next residual is taken against: y, and the memory of this one."""
+        if self.warm and self.swept is None:
+            return self.ensemble.y
+        q = float(self.z @ self.z)
+        onsager = min(self.score.tau, 2 * q * float(self.v.sum()) / self.ensemble.gain)
+        self.memory = onsager * self.score.g
+        return self.ensemble.y + self.memory
+
+    def receive(self, found: Pass) -> None:
+        """Take what a pass found."""
+        n = self.problem.n
+        self.r, self.score, self.S = found.r, found.score, found.S
+        self.S += np.outer(self.z, self.z)
+        self.S[np.diag_indices(n)] += self.v
+        self.swept = Estimate(self.z, self.v)
+        self.swept.weight[:] = self.weight
+        self.r2 = self.noise.explained(self.r, self.ensemble.y)
+        self.sweeps += 1
+        if self.sweeps >= _OWN_SCALE and self.r2 > _EXPLAINED and self.problem.norm is None:
+            own = float(self.z @ self.z) + float(self.v.sum())
+            self.phi2 = float(np.clip(own, 0.2 * self.ensemble.phi2, 1.1 * self.ensemble.phi2))
+        y = self.problem.y
+        self.residual = float(np.linalg.norm(y - found.values)) / float(np.linalg.norm(y))
+        self.best.note(self.residual, self.at.array)
+        if self.problem.m > n and self.best.passed and (self.problem.noiseless or self.r2 < _PREDICTS):
+            self.ended = True
+            if self.best.residuals[0] < min(_NEAR, self.tried):
+                # From where it was nearest, a descent may still get there.
+                self.z[:], self.v[:], self.weight[:] = self.best.state
+                self.tried = np.inf
+
+    def goes_on(self, max_sweeps: int) -> bool:
+        """Whether there is another sweep to make."""
+        if self.r2 > _PREDICTS:
+            max_sweeps = _MOST_SWEEPS
+        return not self.ended and self.sweeps < (max_sweeps if self.noise.linear else min(max_sweeps, _COSTLY_SWEEPS))
+
+    def keep(self, found: Fit) -> None:
+        """Remember a fit if it is the best."""
+        if self.fit is None or found.residual < self.fit.residual:
+            self.fit = found
+
+
+def run(
+    walks: list[Walk], hand_over: HandOver | None, max_sweeps: int, watch: Callable[[Walk], Belief | None] | None = None
+) -> Generator[Any, Any, bool]:
+    """Let runs go on side by side, until each has ended or had its sweeps; whether one was handed over exactly.
+
+    `watch` is shown the run that explains most of y after each pass, and says what is believed of it.
+    """
+    while active := [walk for walk in walks if walk.goes_on(max_sweeps)]:
+        for walk in active:
+            walk.estimate()
+            if (yield from _handed_over(walk, hand_over)):
+                return True
+        _drop_doubles(walks)
+        active = [walk for walk in active if not walk.ended]
+        if not active:
+            continue
+        Z, V, C = (np.stack(part, axis=1) for part in zip(*((w.z, w.v, w.target()) for w in active), strict=True))
+        answers = yield from active[0].ensemble.sweep(Z, V, C, [walk.noise for walk in active])
+        for walk, answer in zip(active, answers, strict=True):
+            walk.receive(answer)
+        nearest = min(active, key=lambda walk: walk.residual)
+        yield Step(nearest.z.copy(), nearest.residual)
+        held = None if watch is None else watch(max(active, key=lambda walk: walk.r2))
+        if held is not None:
+            yield held
+        for walk in active:
+            if walk.ended and (yield from _handed_over(walk, hand_over)):
+                return True
+    return False
+
+
+def _handed_over(walk: Walk, hand_over: HandOver | None) -> Generator[Any, Any, bool]:
+    """Hand a run over where it is time; whether the fit is exact."""
+    if hand_over is None or not walk.hands_over():
+        return False
+    walk.tried = walk.level()
+    found = yield from hand_over(walk)
+    if hand_over.outcome(found, walk.ensemble) is None:
+        walk.keep(found)
+        return False
+    walk.fit, walk.ended = found, True
+    return True
+
+
+def cosine(a: Float, b: Float, turning: bool = False) -> float:
+    """The cosine of two estimates, up to sign; of complex ones, up to a phase."""
+    inner = float(abs(np.vdot(a.view(np.complex128), b.view(np.complex128)))) if turning else abs(float(a @ b))
+    return inner / max(float(np.linalg.norm(a) * np.linalg.norm(b)), 1e-300)
+
+
+def _drop_doubles(walks: list[Walk]) -> None:
+    """End each run that another one, which explains more, agrees with."""
+    for walk in walks:
+        if walk.ended or walk.sweeps < _LOOK:
+            continue
+        for other in walks:
+            alive = other is not walk and (other.settled or not other.ended)
+            if alive and other.r2 > walk.r2 and cosine(walk.z, other.z, walk.problem.turning) > _SAME:
+                walk.ended = True
+                break

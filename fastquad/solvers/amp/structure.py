@@ -1,0 +1,131 @@
+"""From AMP's estimate to an exact fit, in the coordinates of what the prior has found.
+
+rounds        the nearest signal of the prior, and the products of it
+nonnegative   Levenberg–Marquardt on a support with z >= 0, which grows by what the gradient pushes up
+a matrix U    Levenberg–Marquardt on `U^T Ã_i U`
+otherwise     Levenberg–Marquardt on a support, which grows by what explains most of the residual
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import EXACT_RESIDUAL, Outcome, Step
+from fastquad.engine.verdict import exact_enough
+from fastquad.measurements.contractions import Compress, Products
+from fastquad.numerics.levenberg_marquardt import Rule, on_block
+from fastquad.numerics.nonnegative import NonnegativeDescent
+from fastquad.priors.base import Prior
+from fastquad.solvers.amp.ensemble import Ensemble
+from fastquad.solvers.amp.hand_over import SparseHandOver
+from fastquad.solvers.amp.run import Walk
+from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.typing import Asks, Float, Indices
+
+# A hand-over either converges within a few steps, or is in the wrong valley.
+_RULE = Rule(max_steps=20, patience=4)
+# Fits below this residual may lack small coordinates only.
+_NEARLY = 0.1
+# A fit is enlarged again only where it is this much better than the last that was.
+_BETTER = 0.8
+
+
+class StructuredHandOver(SparseHandOver):
+    """A descent from a run's estimate, in the coordinates that its prior names."""
+
+    @property
+    def prior(self) -> Prior:
+        """What is known of x."""
+        assert self.problem.prior is not None
+        return self.problem.prior
+
+    def __call__(self, walk: Walk) -> Asks[Fit]:
+        """From the estimate of a run."""
+        return (yield from self.descend(walk.z.copy(), walk.weight.copy()))
+
+    def outcome(self, found: Fit, ensemble: Ensemble) -> Outcome | None:
+        """The outcome where a fit is exact; how many numbers it took is the verdict's business."""
+        if not exact_enough(self.problem, found.residual):
+            return None
+        return Outcome(found.x, found.residual, free=self.prior.freedom(found.x), method="amp")
+
+    def descend(self, z: Float, weight: Float) -> Asks[Fit]:
+        """From an estimate, and what goes with it."""
+        if self.prior.rounds:
+            return (yield from self._rounded(self.prior.nearest(z)))
+        n = self.problem.n
+        size = min(n, self.problem.m - 1) if self.prior.signed else min(n, self.problem.m)
+        where = self.prior.coordinates(z, weight, max(1, size))
+        if where.ndim == 2:
+            return (yield from self._compressed(z, np.asarray(where, dtype=np.float64)))
+        return (yield from self._on_support(z, np.asarray(where, dtype=np.intp)))
+
+    def _rounded(self, x: Float) -> Asks[Fit]:
+        W = yield Products(x)
+        r = W @ x - self.problem.y
+        residual = float(np.linalg.norm(r) / np.linalg.norm(self.problem.y))
+        yield Step(x, residual)
+        return Fit(x, residual, np.flatnonzero(x), W, r)
+
+    def _compressed(self, z: Float, U: Float) -> Asks[Fit]:
+        block = yield Compress(U)
+        descent = on_block(self.problem.y, U.T @ z, np.ascontiguousarray(block, dtype=np.float64), _RULE)
+        x = self.prior.nearest(U @ descent.z)
+        yield Step(x, descent.residual)
+        return Fit(x, descent.residual, np.arange(self.prior.freedom(x)), descent.W, descent.r)
+
+    def _on_support(self, z: Float, support: Indices) -> Asks[Fit]:
+        found = yield from self.fit(z, support)
+        if not EXACT_RESIDUAL <= found.residual < min(_NEARLY, _BETTER * self.enlarged):
+            return found
+        self.enlarged = found.residual
+        m, n, size = self.problem.m, self.problem.n, support.size
+        for larger in (1.25 * size, 0.8 * m, m):
+            target = min(int(larger), m - 1 if self.prior.signed else m, n)
+            if found.residual >= EXACT_RESIDUAL and target > size:
+                found, size = (yield from self._grow(found, support, target)), target
+        return found
+
+    def _grow(self, found: Fit, support: Indices, size: int) -> Asks[Fit]:
+        W = yield Products(found.x)
+        r = found.r if self.prior.signed else W @ found.x - self.problem.y
+        score = r @ W / np.sqrt(np.einsum("ij,ij->j", W, W) + 1e-300)
+        score = np.abs(score) if self.prior.signed else -score
+        score[support] = np.inf
+        return (yield from self.fit(found.x, np.sort(np.argsort(-score, kind="stable")[:size])))
+
+    def fit(self, z: Float, support: Indices) -> Asks[Fit]:
+        """Levenberg–Marquardt on a support, as the prior lets it move."""
+        if self.prior.signed:
+            return (yield from fit(self.problem, z, support, _RULE, self.cache))
+        return (yield from nonnegative_fit(self.problem, z, support, self.cache))
+
+
+def nonnegative_fit(problem: Problem, x: Float, support: Indices, cache: GrowingBlock) -> Asks[Fit]:
+    """Levenberg–Marquardt on a support with x >= 0, a `Step` at its end."""
+    m, n, s = problem.m, problem.n, support.size
+    # Steps may be rejected: a block that is read once is cheaper than a pass for each.
+    small = cache.affordable(support)
+    flat = (yield from cache.read(support)).reshape(m * s, s) if small else None
+
+    def products(z: Float) -> Asks[Float]:
+        """The products of z on the support."""
+        if flat is not None:
+            return (flat @ z).reshape(m, s)
+        full = np.zeros(n)
+        full[support] = z
+        return np.ascontiguousarray((yield Products(full))[:, support])
+
+    z = np.maximum(x[support], 0.0)
+    descent = NonnegativeDescent(problem.y, z, (yield from products(z)))
+    while not descent.finished():
+        proposal = descent.proposal()
+        descent.advance(proposal, (yield from products(proposal)))
+    full = np.zeros(n)
+    full[support] = descent.z
+    yield Step(full, descent.residual)
+    kept = np.ones(s, dtype=bool)
+    if exact_enough(problem, descent.residual):
+        kept = descent.z > 0
+    return Fit(full, descent.residual, support[kept], descent.W[:, kept], descent.r)

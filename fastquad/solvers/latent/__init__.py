@@ -1,0 +1,1 @@
+"""Levenberg–Marquardt on the latent numbers of a decoder."""

@@ -1,0 +1,226 @@
+"""Where latent Levenberg–Marquardt starts: a search in the span of a few principal directions of the decoder.
+
+With `B_i = U^T Ã_i U`, (p, p), and `h(z) = U^T g(z)`, the residual is `t h^T B_i h − y_i` up to what U leaves out, and
+A is not read any more. All starts of all signals are one batch, in float32.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fastquad.numerics.least_squares import Descents, Normal, concatenate, normal
+from fastquad.priors.generative import Generative
+from fastquad.typing import Float, Indices
+
+# How many codes at a time: their Jacobians stay in the cache.
+_CHUNK = 32
+# For each stage, the share of the starts that it goes on with, and its steps.
+_STAGES = ((1.0, 2), (0.5, 3), (0.25, 4), (0.25, 6), (0.0, 4))
+# A step that promises to lower `‖r‖² + λ‖z‖²` by less than this many σ² moves z within its posterior deviation.
+NEGLIGIBLE = 0.1
+# λ is at least this share of σ².
+_LEAST_SHARE = 0.01
+# Where at least this share of y is noise, λ is all of σ².
+_MOSTLY_NOISE = 0.55
+
+
+class Unknowns(NamedTuple):
+    """What is to be found for one signal: θ = its code z, followed by t = ‖x‖² where that is not known."""
+
+    prior: Generative
+    y: Float
+    square: float | None  # t where it is known; 1 where the decoder's output is taken as it is
+    noise: float  # the variance of the noise where it is known, else 0: σ² is at least this
+
+    @property
+    def free(self) -> bool:
+        """Whether t is unknown."""
+        return self.square is None
+
+    @property
+    def power(self) -> float:
+        """The mean of y²."""
+        return float(np.mean(self.y**2))
+
+    @property
+    def size(self) -> int:
+        """How many numbers θ has."""
+        return self.prior.decoder.n_latent + self.free
+
+    def split(self, theta: Float) -> tuple[Float, Float]:
+        """Codes (b, k) and t (b,) of the rows of θ."""
+        if self.square is None:
+            return theta[:, :-1], theta[:, -1]
+        return theta, np.full(len(theta), self.square)
+
+    def weights(self, ridge: Float) -> Float:
+        """The λ of each number in θ, (b, size), for those (b,) of the codes: t is not held back."""
+        weights = np.repeat(ridge[:, None], self.size, axis=1)
+        if self.free:
+            weights[:, -1] = 0
+        return weights
+
+
+def quadratic_residuals(W: Float, g: Float, J: Float, t: Float, Y: Float, free: bool) -> Normal:
+    """Normal equations of `r_i = t g^T Ã_i g − y_i` in z, and in t where it is free.
+
+    W (b, m, n) are the products of the signals g (b, n), J (b, n, k) their derivatives; t is (b,) and Y (b, m).
+    """
+    q = (W @ g[:, :, None])[:, :, 0]
+    t = t.astype(q.dtype)
+    jacobian = W @ J
+    jacobian *= 2 * t[:, None, None]
+    if free:
+        jacobian = np.concatenate([jacobian, q[:, :, None]], axis=2)
+    at = normal(t[:, None] * q - Y, jacobian)
+    # t is ‖x‖²: a step to where it is negative is never taken.
+    at.square[t <= 0] = np.inf
+    return at
+
+
+class NoiseLevel(NamedTuple):
+    """The variance σ² of the noise as it is known so far, and λ, each (b,)."""
+
+    noise: Float
+    ridge: Float
+
+
+def learn(at: Normal, level: NoiseLevel, signals: list[Unknowns], m: int) -> NoiseLevel:
+    """The next σ² and λ: see `fastquad.solvers.latent.solver`."""
+    size, k = at.gram.shape[1], signals[0].prior.decoder.n_latent
+    if m <= size:
+        return level
+    spectrum = np.maximum(np.linalg.eigvalsh(at.gram[:, :k, :k]), 0)
+    determined = (spectrum / (spectrum + level.ridge[:, None])).sum(axis=1) + size - k
+    noise = np.maximum(at.square / (m - determined), [signal.noise for signal in signals])
+    unexplained = np.minimum(noise / [signal.power for signal in signals], 1)
+    return NoiseLevel(noise, noise * np.clip((unexplained / _MOSTLY_NOISE) ** 6, _LEAST_SHARE, 1))
+
+
+class Valleys(NamedTuple):
+    """Where the better starts ended: θ (b, size), and ‖r‖² (b,) and the Gram matrices (b, size, size) there."""
+
+    theta: Float
+    square: Float
+    gram: Float
+
+
+class Start(NamedTuple):
+    """Where the steps on A begin, and the other valleys that were seen."""
+
+    theta: Float
+    level: NoiseLevel
+    valleys: Valleys | None = None
+
+
+def search(B: Float, signals: list[Unknowns], n_starts: int, misfit: float) -> list[Start]:
+    """The best θ found for each signal, by successive halving of Levenberg–Marquardt runs in the compressed space."""
+    space = _Compressed(B, signals)
+    b, first = len(signals), signals[0]
+    theta, ridge = space.starts(n_starts, misfit)
+    r = len(theta) // b
+    owner = np.repeat(np.arange(b), r)
+    level = NoiseLevel(ridge, ridge)
+    descents = Descents(theta, space.evaluate(theta, owner), first.weights(ridge)[owner])
+    alive = np.arange(b * r)
+    for share, n_steps in _STAGES:
+        finalists = alive
+        alive = _fittest(descents.value, alive, b, max(1, int(share * r)))
+        for _ in range(n_steps):
+            trial = descents.propose(alive)
+            useful = descents.predicted[alive] > NEGLIGIBLE * level.noise[owner[alive]]
+            which, trial = alive[useful], trial[useful]
+            if not which.size:
+                break
+            descents.receive(which, trial, space.evaluate(trial, owner[which]))
+        best = _fittest(descents.value, alive, b, 1)
+        level = learn(Normal(*(part[best] for part in descents.at)), level, signals, space.m)
+        descents.set_ridge(first.weights(level.ridge)[owner])
+    ends = finalists.reshape(b, -1)
+    return [
+        Start(
+            theta,
+            NoiseLevel(level.noise[[i]], level.ridge[[i]]),
+            Valleys(descents.Z[ends[i]], descents.at.square[ends[i]], descents.at.gram[ends[i]]),
+        )
+        for i, theta in enumerate(descents.Z[best])
+    ]
+
+
+def _fittest(value: Float, alive: Indices, b: int, size: int) -> Indices:
+    """Of the starts that are alive, the same number for each of b signals, those of least value: `size` a signal."""
+    rows = alive.reshape(b, -1)
+    order = np.argsort(value[rows], axis=1)[:, :size]
+    return np.take_along_axis(rows, order, axis=1).ravel()
+
+
+class _Compressed:
+    """The measurements in the span of U, for signals with one A."""
+
+    def __init__(self, B: Float, signals: list[Unknowns]) -> None:
+        self.m, p, _ = B.shape
+        self.signals, self.first = signals, signals[0]
+        self.decoder = self.first.prior.fast
+        dtype = self.decoder.dtype
+        self.U = self.first.prior.basis(p).astype(dtype)
+        self.B = B.astype(dtype)
+        self.Y = np.stack([signal.y for signal in signals]).astype(dtype)
+        self.squares = None if self.first.free else np.array([signal.square for signal in signals])
+
+    def evaluate(self, theta: Float, owner: Indices) -> Normal:
+        """Normal equations at the rows of θ, each of the signal with its number in `owner`."""
+        return concatenate(
+            [self._evaluate(theta[s : s + _CHUNK], owner[s : s + _CHUNK]) for s in range(0, len(theta), _CHUNK)]
+        )
+
+    def _evaluate(self, theta: Float, owner: Indices) -> Normal:
+        codes, t = self.first.split(theta)
+        if self.squares is not None:
+            t = self.squares[owner]
+        g, J = self.decoder.jacobian(codes.astype(self.decoder.dtype))
+        h = g @ self.U
+        J = (J.transpose(0, 2, 1) @ self.U).transpose(0, 2, 1)
+        return quadratic_residuals(self._products(h), h, J, t, self.Y[owner], self.first.free)
+
+    def starts(self, n_starts: int, misfit: float) -> tuple[Float, Float]:
+        """For each signal the θ of the samples with the highest posterior, (b·r, size), and the first λ, (b,)."""
+        codes, signals = self.first.prior.samples
+        Q = self._measure(signals @ self.U)
+        square, ridge = self._first_guess(float(np.mean(Q**2)), misfit)
+        overlap, power = self.Y @ Q.T, np.einsum("si,si->s", Q, Q)
+        if self.squares is None:
+            # The t that fits best; a sample that has little in common with the signal would give nearly none.
+            t = np.clip(overlap / power, 0.2 * square[:, None], square[:, None])
+        else:
+            t = np.broadcast_to(square[:, None], overlap.shape)
+        cost = t * (t * power - 2 * overlap) + ridge[:, None] * np.einsum("sk,sk->s", codes, codes)
+        best = np.argsort(cost, axis=1)[:, :n_starts]
+        theta = np.concatenate([codes[best], np.take_along_axis(t, best, axis=1)[:, :, None]], axis=2)
+        return theta.reshape(-1, theta.shape[2])[:, : self.first.size].astype(np.float64), ridge
+
+    def _first_guess(self, gain: float, misfit: float) -> tuple[Float, Float]:
+        """t and λ of each signal, (b,), where a signal with t = 1 has measurements of mean square `gain`."""
+        power = np.array([signal.power for signal in self.signals])
+        noise = np.array([signal.noise for signal in self.signals])
+        explained = np.maximum(power - noise, 0.05 * power)
+        if self.squares is None:
+            square = np.sqrt(explained / gain)
+        else:
+            square = self.squares
+            if self.first.prior.normalize:
+                # mean y² is gain t² + σ²: a known norm tells the noise.
+                noise = np.maximum(noise, power - gain * square**2)
+                explained = np.maximum(power - noise, 0.05 * power)
+        return square, misfit * explained + noise
+
+    def _measure(self, H: Float) -> Float:
+        """`h^T B_i h` for the rows of H, (N, m)."""
+        parts = [H[s : s + _CHUNK] for s in range(0, len(H), _CHUNK)]
+        return np.concatenate([(self._products(h) @ h[:, :, None])[:, :, 0] for h in parts])
+
+    def _products(self, h: Float) -> Float:
+        """`B_i h` for the rows of h, (b, m, p)."""
+        p = h.shape[1]
+        return (h @ self.B.reshape(-1, p).T).reshape(len(h), self.m, p)

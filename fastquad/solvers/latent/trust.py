@@ -1,0 +1,146 @@
+"""How far a decoder's signal may be from the one that was measured, and when it is to be trusted.
+
+A decoder expresses no signal of the world exactly, so the residual of the best fit says two things at once: how noisy y
+is, and how far off x is. For A with independent centred entries and an x̂ that does not depend on A,
+
+    E r² = ‖x̂x̂^T − xx^T‖² + σ²,
+
+so that with the fitted norm the relative distance d has `d² = 1 − sqrt(R²)`, R² the share of y's variance that x̂
+predicts. The fit did use A: with the leverages h of its k numbers, r_i/(1 − h_i) is the residual that measurement i
+would have if it had been left out. What the data hardly see (A of few directions) is bounded by the mean size of W.
+
+    v     = mean (r_i/max(1 − h_i, .05))²
+    E²(v) = max(1 − sqrt(clip(1 − (v − σ²)/(var y − σ²), 0, 1)),  (v − σ²) n/(4t² mean ‖W_i‖²))
+    V²    = Σ w ‖g' − g‖² over the valleys g' that the search ended in, w their posterior weights
+    error = sqrt(E²(v) + V²/2),      bound = the same with v at the upper end of its 95 % interval
+
+σ = 0 unless the noise is given: then it is no sign of distance, but the posterior of the code is. An answer is a
+success where m >= 2k (4k with noise, and a third of y's variance explained) and `bound` is below .45.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import chdtri
+
+from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
+from fastquad.solvers.latent.search import Unknowns, Valleys
+from fastquad.typing import Float
+
+# A signal further off than this need not look like the one measured.
+TRUSTED = 0.45
+# At most this much of a measurement is its own doing.
+_LEAST_LEFT = 0.05
+# Valleys nearer than this are one.
+_SAME = 0.15
+# Measurements for each latent number, without noise and with.
+_ENOUGH, _ENOUGH_IN_NOISE = 2, 4
+# Of these, measurements of very different size count as fewer; this share of them must be left.
+_EFFECTIVE = 0.75
+# With noise, at most this share of y's variance may be left.
+_MOST_LEFT = 2 / 3
+# The upper end of a variance's interval.
+_CHANCE = 0.05
+
+
+class Estimate(NamedTuple):
+    """The estimated relative distance to the signal, a bound of it, and whether the answer is to be trusted."""
+
+    error: float
+    bound: float
+    trusted: bool
+    #: How many latent numbers the data fix at all.
+    rank: int
+
+
+def estimate(unknowns: Unknowns, theta: Float, W: Float, ridge: float, valleys: Valleys | None = None) -> Estimate:
+    """How far off the signal with code and norm θ may be; W are the products of its unit signal g, λ its ridge."""
+    codes, t = unknowns.split(np.asarray(theta, dtype=np.float64)[None])
+    decoder = unknowns.prior.range
+    g, J = (part[0].astype(np.float64) for part in decoder.jacobian(codes.astype(decoder.dtype)))
+    y, m, n, k = unknowns.y, *W.shape, codes.shape[1]
+    q, square = W @ g, float(t[0])
+    r = square * q - y
+    jacobian = 2 * square * (W @ J)
+    whole = np.column_stack([jacobian, q]) if unknowns.free else jacobian
+    gram = whole.T @ whole
+    weights = np.full(whole.shape[1], max(ridge, 1e-12 * float(gram.trace()) / len(gram)))
+    weights[k:] = 0.0
+    leverage = np.einsum("ij,ji->i", whole, np.linalg.lstsq(gram + np.diag(weights), whole.T, rcond=1e-14)[0])
+    gamma = float(leverage.sum())
+    noise = unknowns.noise
+    left_out = r / np.maximum(1 - leverage, _LEAST_LEFT)
+    v = float(np.mean(left_out**2))
+    spread = float(np.var(y, ddof=1)) if m > 1 else 0.0
+    norm = float(np.linalg.norm(g)) or 1.0
+    size = np.einsum("ij,ij->i", W, W) / norm**2
+    # Measurements of very different size count as fewer.
+    effective = float(size.sum()) ** 2 / max(float(size @ size), 1e-300)
+    seen = 4 * (square * norm**2) ** 2 * float(np.mean(size)) / n
+
+    def distance(variance: float) -> float:
+        """E²: the squared relative distance that this variance of the residual speaks for."""
+        excess = max(variance - noise, 0.0)
+        explained = 1 - excess / max(spread - noise, 0.1 * spread, 1e-300)
+        return max(1 - math.sqrt(min(max(explained, 0.0), 1.0)), min(1.0, excess / max(seen, 1e-300)))
+
+    level = float(r @ r) / max(m - gamma, 1.0)
+    apart = 0.0 if valleys is None else _apart(unknowns, valleys, g / norm, level)
+    free = max(min(effective, m) - gamma, 0.5)
+    # chdtri(v, p) is the value that a χ² of v degrees exceeds with chance p.
+    upper = free / float(chdtri(free, 1 - _CHANCE))
+    posterior = _posterior(jacobian, J, norm, noise, level)
+    error = math.sqrt(max(distance(v), posterior) + apart / 2)
+    bound = math.sqrt(max(distance(upper * v), posterior) + apart / 2)
+    enough = (_ENOUGH_IN_NOISE if noise else _ENOUGH) * k
+    counts = m >= enough and effective >= _EFFECTIVE * enough
+    trusted = counts and bound < TRUSTED and (not noise or v < _MOST_LEFT * spread)
+    values = np.linalg.svd(whole, compute_uv=False)
+    return Estimate(error, bound, bool(trusted), int(np.count_nonzero(values > 1e-10 * values[0])))
+
+
+def judged(outcome: Outcome, found: Estimate, m: int) -> Outcome:
+    """The outcome with its error; a success only where it is small."""
+    if outcome.residual < EXACT_RESIDUAL:
+        if outcome.free is not None and found.rank < outcome.free:
+            # Some latent numbers are not seen: as many signals fit as they like.
+            return replace(outcome, free=m)
+        return replace(outcome, error=0.0)
+    outcome = replace(outcome, error=found.error)
+    if outcome.end is not End.CONVERGED or found.trusted:
+        return outcome
+    far = f"The signal fits, but may be as far as {found.bound:.2g} of its norm off"
+    note = f"{far}: use more measurements, or pass `noise`."
+    return replace(outcome, end=End.NOISY, note=f"{outcome.note} {note}".strip())
+
+
+def _posterior(jacobian: Float, J: Float, norm: float, noise: float, level: float) -> float:
+    """Where the noise is given, the squared relative error that it leaves in the code."""
+    if not noise:
+        return 0.0
+    covariance = level * np.linalg.inv(jacobian.T @ jacobian + level * np.eye(J.shape[1]))
+    return float(np.einsum("ij,jk,ik->", J, covariance, J)) / norm**2
+
+
+def _apart(unknowns: Unknowns, valleys: Valleys, g: Float, level: float) -> float:
+    """V²: how far from the unit signal g the other valleys are, weighted by their posterior."""
+    codes = unknowns.split(valleys.theta)[0]
+    others = unknowns.prior.range(codes.astype(unknowns.prior.range.dtype)).astype(np.float64)
+    others /= np.linalg.norm(others, axis=1, keepdims=True)
+    k = codes.shape[1]
+    level = max(level, 1e-300)
+    curvature = np.linalg.slogdet(valleys.gram[:, :k, :k] / level + np.eye(k))[1]
+    weight = -(valleys.square + level * np.einsum("bk,bk->b", codes, codes)) / (2 * level) - curvature / 2
+    order = np.argsort(-weight, kind="stable")
+    kept: list[int] = []
+    for i in order:
+        if all(np.linalg.norm(others[i] - others[j]) >= _SAME for j in kept):
+            kept.append(int(i))
+    share = np.exp(weight[kept] - weight[kept].max())
+    away = np.array([float(np.sum((others[i] - g) ** 2)) for i in kept])
+    away[away < _SAME**2] = 0.0
+    return float(share @ away / share.sum())

@@ -1,0 +1,143 @@
+"""Levenberg–Marquardt on a support of a problem: what is read of A for it, and the fit that it ends with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import Step
+from fastquad.measurements.contractions import Block, Products
+from fastquad.numerics.levenberg_marquardt import Descent, Rule
+from fastquad.typing import Asks, Float, Indices
+
+#: A block of A that is kept in memory for the steps of one support takes at most this many bytes.
+BLOCK_BYTES = 512 << 20
+
+
+@dataclass
+class GrowingBlock:
+    """`Ã_i[P, P]` for a set P of coordinates that grows; no pair is read twice."""
+
+    m: int
+    max_bytes: int = BLOCK_BYTES
+    members: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    array: Float = field(default_factory=lambda: np.zeros((0, 0, 0)))
+
+    @classmethod
+    def within(cls, problem: Problem) -> GrowingBlock:
+        """One that keeps to the memory of a problem."""
+        return cls(problem.m, min(BLOCK_BYTES, problem.memory // 16))
+
+    def affordable(self, support: Indices) -> bool:
+        """Whether this support's block can be kept in memory."""
+        total = np.union1d(self.members, support).size
+        return 8 * self.m * total**2 <= self.max_bytes
+
+    def read(self, support: Indices) -> Asks[Float]:
+        """`Ã_i[S, S]`, (m, s, s); only pairs that were not read before are asked for."""
+        new = np.setdiff1d(support, self.members)
+        if new.size:
+            old = self.members.size
+            members = np.concatenate([self.members, new])
+            fresh = yield Block(new, members)
+            array = np.empty((self.m, members.size, members.size))
+            if old:
+                array[:, :old, :old] = self.array
+            array[:, old:, :] = fresh
+            array[:, :old, old:] = fresh[:, :, :old].transpose(0, 2, 1)
+            self.members, self.array = members, array
+        where = np.empty(int(self.members.max(initial=0)) + 1, dtype=np.intp)
+        where[self.members] = np.arange(self.members.size)
+        position = where[support]
+        if position.size == self.members.size and (position == np.arange(position.size)).all():
+            return self.array
+        return np.ascontiguousarray(self.array[:, position[:, None], position])
+
+
+class Fit(NamedTuple):
+    """A signal and what was found of it: the end of a descent, as other stages use it."""
+
+    x: Float
+    residual: float
+    support: Indices
+    W: Float
+    r: Float
+    #: The products of another vector, where they are at hand.
+    other: Float | None = None
+
+
+def fit(
+    problem: Problem,
+    x: Float,
+    support: Indices,
+    rule: Rule,
+    cache: GrowingBlock | None = None,
+    weights: Float | None = None,
+) -> Asks[Fit]:
+    """Levenberg–Marquardt from x on a support, a `Step` each.
+
+    Coordinates whose values are known keep them, and belong to no support. With weights (m,) it is Σ (w_i r_i)² that is
+    made small. W of the result has the support's columns only, r is `A(xx^T) − y`, and both are without weights.
+    """
+    cache = cache if cache is not None else GrowingBlock.within(problem)
+    moved = places = np.asarray(support, dtype=np.intp)
+    if problem.groups is not None:
+        moved = places = problem.groups.whole(moved)
+    free = None
+    if problem.fixed:
+        known, x = problem.known, problem.completed(x)
+        moved = np.setdiff1d(support, known)
+        places = np.union1d(moved, known)
+        free = np.searchsorted(places, moved)
+    m, n, s = problem.m, problem.n, places.size
+    # Up to here the block is cheaper to read than two passes over the support's rows.
+    small = s <= 0.9 * n and cache.affordable(places)
+    flat = (yield from cache.read(places)).reshape(m * s, s) if small else None
+    scale = 1.0 if weights is None else weights[:, None]
+
+    def products(d: Float, out: Float | None = None) -> Asks[Float]:
+        """The products of d on the support: from the block, or from A."""
+        if flat is not None:
+            W = (flat @ d).reshape(m, s)
+        else:
+            W = yield Products(_expand(d, places, n), out=out)
+            W = W if s == n else np.ascontiguousarray(W[:, places])
+        return W if weights is None else W * scale
+
+    def residual() -> float:
+        """`‖r‖/‖y‖`, without weights."""
+        if weights is None:
+            return descent.residual
+        return float(np.linalg.norm(descent.r / weights) / np.linalg.norm(problem.y))
+
+    z = x[places]
+    y = problem.y if weights is None else problem.y * weights
+    descent = Descent(y, z, (yield from products(z)), free, turning=problem.turning)
+    yield Step(_expand(descent.z, places, n), residual())
+    while not descent.finished(rule):
+        last = descent.ends()
+        if not last:
+            d = descent.direction()
+            if descent.at_bottom(d, rule):
+                break
+            descent.advance(d, (yield from products(d, descent.spare if s == n and weights is None else None)))
+        yield Step(_expand(descent.z, places, n), residual())
+        if last:
+            break
+    W, r = descent.W if free is None else descent.W[:, free], descent.r
+    if weights is not None:
+        W, r = W / scale, r / weights
+    other = descent.spare if weights is None and free is None else None
+    return Fit(_expand(descent.z, places, n), residual(), moved, W, r, other)
+
+
+def _expand(z: Float, support: Indices, n: int) -> Float:
+    """The vector of length n with values z on the support."""
+    if z.size == n:
+        return z
+    x = np.zeros(n)
+    x[support] = z
+    return x

@@ -1,0 +1,220 @@
+"""When nothing fits exactly: which coordinates the data speak for, and how noisy they are.
+
+A support of s coordinates with residual sum of squares RSS is scored by
+
+    m ln(σ̂²/var(y)) + s (ln m + 2 ln n),      σ̂² = RSS/(m − s),
+
+the BIC with the price of choosing each coordinate among n, relative to that of a constant y; the unbiased σ̂² in the
+place of RSS/m keeps large supports from looking good. (For k = 3 and n = 100 the error at this price is within 2% of
+the least.) Adding the coordinate with the largest gain and dropping the one that costs least, while the score falls,
+leads to the support. Its least-squares fit has the norm of x without the bias that the noise puts into φ.
+
+A fit is taken for signal in noise where two things hold. Its score is below −0.35 m and below −20, with at most m/4
+coordinates: y is then explained far beyond what a choice of coordinates could do by chance. And what is left looks like
+noise: a fit that lacks a part δ of the signal leaves r ≈ −2 W δ with W the products of the fit, so that r leans towards
+columns of W, however many coordinates δ has (see `share_left_out`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from fastquad.engine.answer import Known
+from fastquad.engine.entries import Entries
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
+from fastquad.engine.verdict import exact_enough
+from fastquad.measurements.contractions import Diagonals, Products
+from fastquad.numerics import quartic
+from fastquad.numerics.levenberg_marquardt import Rule
+from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.typing import Asks, Float, Indices
+
+_REFIT = Rule(max_steps=30)
+_MAX_CHANGES = 40
+# Fits with more coordinates than this share of m are not told apart from overfitting.
+MAX_SHARE = 1 / 4
+# How far the score must fall below that of a constant: for each measurement, and at least (odds of e^10).
+_CONVINCING, _CONVINCING_AT_LEAST = 0.35, 20.0
+# Of the residual, at least the rest must be noise.
+_MAX_LEFT_OUT = 1 / 2
+# A fit that leaves less than this of y's standard deviation lacks at most a small part of x. Where it leaves more, a
+# part left out must be ruled out at this many standard deviations.
+_MOSTLY_EXPLAINED, _DEVIATIONS = 0.3, 2.5
+
+Proposal = Generator[Any, Any, tuple[Indices, Float] | None]
+
+
+def conclusion(problem: Problem, entries: Entries, found: Fit, method: str) -> Asks[Outcome | None]:
+    """The outcome with which a fit ends the solve: it is exact, or signal in noise; or None."""
+    s = found.support.size
+    if exact_enough(problem, found.residual) and s - problem.turning < problem.m:
+        known = Known(found.W, found.r, found.other) if s == problem.n else None
+        return Outcome(found.x, found.residual, free=s, method=method, entries=entries, known=known)
+    # Where A has a structure of its own, what chance can fit is not known: a noise level must be given.
+    if (entries.independent or problem.sigma) and (yield from convincing(problem, found)):
+        level = sigma(problem, found.residual, s)
+        note = f"The fit on {s} coordinates leaves noise with a standard deviation of {level:.3g}."
+        return Outcome(found.x, found.residual, End.CONVERGED, s, note, noise=level, method=method, entries=entries)
+    return None
+
+
+def score(problem: Problem, residual: float, s: int) -> float:
+    """The BIC of a fit with s coordinates, relative to that of a constant y."""
+    m, n = problem.m, problem.n
+    if s >= m:
+        return math.inf
+    spread = _spread(problem)
+    variance = max(residual, EXACT_RESIDUAL) ** 2 * m / (m - s)
+    return m * math.log(variance / max(spread, 1e-300)) + s * (math.log(m) + 2 * math.log(n))
+
+
+def sigma(problem: Problem, residual: float, s: int) -> float:
+    """The standard deviation of the noise that a fit with s coordinates leaves."""
+    return residual * float(np.linalg.norm(problem.y)) / math.sqrt(max(1, problem.m - s))
+
+
+def convincing(problem: Problem, found: Fit) -> Generator[Any, Any, bool]:
+    """Whether this is signal in noise: by the score, and by the noise level or else the look of the residual."""
+    m, s = problem.m, found.support.size
+    if problem.noiseless or not _beyond_chance(problem, found.residual, s):
+        return False
+    if problem.noise is not None:
+        limit = problem.sigma * math.sqrt(m + 3 * math.sqrt(2 * m))
+        return found.residual * float(np.linalg.norm(problem.y)) <= limit
+    return s == problem.n or (yield from share_left_out(problem, found)) < _max_left_out(problem, found)
+
+
+def _max_left_out(problem: Problem, found: Fit) -> float:
+    """How large `share_left_out` may be: well below 1, and safely so where half of x may be left out."""
+    if found.residual < _MOSTLY_EXPLAINED * math.sqrt(_spread(problem)):
+        return _MAX_LEFT_OUT
+    s = found.support.size
+    deviation = math.sqrt(2 * (problem.n - s)) / (problem.m - s)
+    return min(_MAX_LEFT_OUT, 1 - _DEVIATIONS * deviation)
+
+
+def _spread(problem: Problem) -> float:
+    """The variance of y, relative to its mean square."""
+    return float(np.var(problem.y)) / float(np.mean(problem.y**2))
+
+
+def _beyond_chance(problem: Problem, residual: float, s: int) -> bool:
+    if s == problem.n:  # nothing was chosen
+        return dense_score(problem, residual, s) < 0
+    needed = max(_CONVINCING * problem.m, _CONVINCING_AT_LEAST)
+    return s <= MAX_SHARE * problem.m and score(problem, residual, s) < -needed
+
+
+def share_left_out(problem: Problem, found: Fit) -> Generator[Any, Any, float]:
+    """The share of ‖r‖² that is signal outside of the support: about 0 for noise, 1 where a part of x is left out.
+
+    P has the other N columns of W, without their components in the span of the support's (r is orthogonal to it) and
+    of unit length: vectors in M = m − s dimensions. For noise, `u = r/‖r‖` has a random direction, and ‖P^T u‖² the
+    mean N/M with a standard deviation of about sqrt(2N)/M. For r = P δ it is larger by about 1, whatever the number of
+    coordinates that δ has.
+    """
+    W = yield Products(found.x)
+    P = _apart(np.delete(W, found.support, axis=1), found.W)
+    P /= np.maximum(np.linalg.norm(P, axis=0), 1e-300)
+    return float(np.sum((found.r @ P) ** 2)) / float(found.r @ found.r) - P.shape[1] / (problem.m - found.support.size)
+
+
+def sparsified(problem: Problem, found: Fit, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
+    """A fit on too many coordinates, reduced to those that stand out of their standard errors; the better one by score.
+
+    The errors of a fit have the variances `σ̂² ((4 W^T W)^{-1})_jj`.
+    """
+    inverse = np.diagonal(np.linalg.pinv(found.W.T @ found.W, hermitian=True))
+    errors = sigma(problem, found.residual, found.support.size) ** 2 * inverse / 4
+    price = math.log(problem.m) + 2 * math.log(problem.n)
+    support = found.support[found.x[found.support] ** 2 > price * errors]
+    if support.size in (0, found.support.size):
+        return found
+    x = np.zeros_like(found.x)
+    x[support] = found.x[support]
+    fewer = yield from fit(problem, x, support, _REFIT, cache)
+    fewer = yield from stepwise(problem, fewer, cache)
+    better = score(problem, fewer.residual, fewer.support.size) < score(problem, found.residual, found.support.size)
+    return fewer if better else found
+
+
+def stepwise(problem: Problem, found: Fit, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
+    """Add and drop single coordinates, with a refit each, while the score falls."""
+    diagonals = yield Diagonals()
+    best = score(problem, found.residual, found.support.size)
+    for _ in range(_MAX_CHANGES):
+        change = None
+        for propose in (_dropped, _added):
+            proposal = yield from propose(problem, found, diagonals)
+            if proposal is None:
+                continue
+            support, x = proposal
+            tried = yield from fit(problem, x, support, _REFIT, cache)
+            value = score(problem, tried.residual, support.size)
+            if value < best:
+                best, change = value, tried
+        if change is None:
+            return found
+        found = change
+    return found
+
+
+def _dropped(problem: Problem, found: Fit, diagonals: Float) -> Proposal:
+    """The support without the coordinate that costs least: `z_j²/((4 W^T W)^{-1})_jj`."""
+    if found.support.size < 2:
+        return None
+    yield from ()
+    inverse = np.diagonal(np.linalg.pinv(found.W.T @ found.W, hermitian=True))
+    worst = int(np.argmin(found.x[found.support] ** 2 / np.maximum(inverse, 1e-300)))
+    x = found.x.copy()
+    x[found.support[worst]] = 0.0
+    return np.delete(found.support, worst), x
+
+
+def _added(problem: Problem, found: Fit, diagonals: Float) -> Proposal:
+    """The support with the coordinate of the largest gain."""
+    if found.support.size >= min(MAX_SHARE * problem.m, problem.n):
+        return None
+    W = yield Products(found.x)
+    gains, values = quartic.gains(-found.r, W, diagonals)
+    # To first order, but with the values on the support following: what counts for a small coordinate.
+    P = _apart(W, found.W)
+    squares = np.maximum(np.einsum("ij,ij->j", P, P), 1e-300)
+    along = found.r @ P
+    following = along**2 / squares > gains
+    gains, values = np.where(following, along**2 / squares, gains), np.where(following, -along / (2 * squares), values)
+    gains[found.support] = gains[problem.known] = -np.inf
+    best = int(np.argmax(gains))
+    x = found.x.copy()
+    x[best] = values[best]
+    return np.sort(np.append(found.support, best)), x
+
+
+def _apart(W: Float, columns: Float) -> Float:
+    """The columns of W without their components in the span of others."""
+    span, _ = np.linalg.qr(columns)
+    return W - span @ (span.T @ W)
+
+
+def stationary(found: Fit, tolerance: float = 1e-6) -> bool:
+    """Whether the gradient vanishes: the residual is orthogonal to the columns of the Jacobian."""
+    gradient = float(np.linalg.norm(found.r @ found.W))
+    return gradient <= tolerance * float(np.linalg.norm(found.W) * np.linalg.norm(found.r))
+
+
+def dense_score(problem: Problem, residual: float, s: int) -> float:
+    """The BIC, plus m/3, of a fit on s coordinates that were not chosen by looking at y; below 0 it is convincing.
+
+    It is infinite for m < 2 s: there the wrong valleys of ‖r‖² fit almost as well as the right one.
+    """
+    m = problem.m
+    if m < 2 * s:
+        return float("inf")
+    spread = max(float(np.var(problem.y)) / float(np.mean(problem.y**2)), 1e-300)
+    variance = max(residual, EXACT_RESIDUAL) ** 2 * m / (m - s)
+    return m * float(np.log(variance / spread)) + s * float(np.log(m)) + m / 3

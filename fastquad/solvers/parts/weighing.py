@@ -1,0 +1,136 @@
+"""A fit on many coordinates under noise: weighted least squares, bad measurements, standard errors.
+
+With the standard deviations σ_i given, what is made small is Σ (r_i/σ_i)²; at the minimum x has the covariance
+`C = (4 W^T diag(1/σ²) W)^{-1}`, and a residual the variance `σ_i² (1 − h_i)`, with `h_i = 4 W_i C W_i^T/σ_i²`, the
+leverage of its own measurement on the fit. Where σ is not given it is one number, estimated from r.
+
+Bad measurements (`outliers=True`) are found as power engineers do: the one with the largest normalised residual
+|r_i|/(σ_i √(1 − h_i)) is left out where that is above 4, and the fit is repeated until none is. What no other
+measurement checks, h_i near 1, cannot be told. A fit in another valley than that of x has many large residuals, and is
+not made to fit by leaving them out: at most a tenth of the measurements are, and only where most residuals are noise.
+
+A fit is *converged* where the noise that was given explains it, `Σ (r_i/σ_i)² <= m' + 3 √(2m')` over the m' that are
+kept, or, where none was given, where it is far better than chance with m >= 2 s.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from fastquad.engine.entries import Entries
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import End, Outcome
+from fastquad.numerics.levenberg_marquardt import Rule
+from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.solvers.parts.noise_fit import dense_score, stationary
+from fastquad.typing import Asks, Float, Indices
+
+_REFIT = Rule(max_steps=30)
+# A sound measurement is this many standard deviations off less than once in ten thousand.
+_BAD = 4.0
+# At most this share of the measurements is left out: few enough that those of another valley cannot be.
+_MOST = 0.1
+# In the valley of x most residuals are noise before any is left out: their median is below this many deviations.
+_PLAUSIBLE = 3.0
+# A measurement that is left out keeps this share of its weight, which is nothing, and W is still known for it.
+_NOTHING = 1e-7
+# Above this leverage nothing but the measurement itself says what it should be.
+_UNCHECKED = 1 - 1e-6
+
+
+class Weighed(NamedTuple):
+    """A fit, the standard deviations (m,) that it was made with, and the measurements that were left out."""
+
+    fit: Fit
+    sigma: Float
+    left_out: Indices
+    leverage: Float
+    covariance: Float
+
+    @property
+    def kept(self) -> Indices:
+        """Which measurements were not left out."""
+        return np.delete(np.arange(self.sigma.size), self.left_out)
+
+
+def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
+    """The weighted fit from where another has ended, without the bad measurements if these are looked for."""
+    m, s = problem.m, found.support.size
+    given = None if problem.noise is None or not np.any(problem.noise) else np.broadcast_to(problem.noise, m)
+    if given is not None and np.ptp(given) > 0:
+        found = yield from fit(problem, found.x, found.support, _REFIT, cache, _weights(given, ()))
+    elif not stationary(found):  # what searches for x ends before the bottom
+        found = yield from fit(problem, found.x, found.support, _REFIT, cache)
+    left_out: list[int] = []
+    while True:
+        sigma = _estimated(found, m, s, left_out, problem.outliers) if given is None else given
+        leverage, covariance = _influence(found, sigma, left_out)
+        normalised = np.abs(found.r) / (sigma * np.sqrt(np.maximum(1 - leverage, 1e-12)))
+        normalised[leverage > _UNCHECKED] = 0.0
+        normalised[left_out] = 0.0
+        worst = int(np.argmax(normalised))
+        hopeless = float(np.median(np.abs(found.r) / sigma)) > _PLAUSIBLE
+        enough = hopeless or len(left_out) >= _MOST * m or m - len(left_out) <= s
+        if not problem.outliers or normalised[worst] < _BAD or enough:
+            return Weighed(found, sigma, np.array(sorted(left_out), dtype=np.intp), leverage, covariance)
+        left_out.append(worst)
+        found = yield from fit(problem, found.x, found.support, _REFIT, cache, _weights(sigma, left_out))
+
+
+def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -> Outcome | None:
+    """The outcome where this is signal in noise; None where it is not convincing."""
+    found, sigma, kept = weighed.fit, weighed.sigma, weighed.kept
+    s, count = found.support.size, kept.size
+    if count <= s:
+        return None
+    if problem.noise is not None:
+        chi2 = float(np.sum((found.r[kept] / sigma[kept]) ** 2))
+        if problem.noiseless or chi2 > count + 3 * math.sqrt(2 * count):
+            return None
+    elif not stationary(found) or dense_score(problem, _residual(problem, found, kept), s) >= 0:
+        return None
+    stderr = np.zeros(problem.n)
+    stderr[found.support] = np.sqrt(np.maximum(np.diagonal(weighed.covariance), 0.0))
+    error = float(np.linalg.norm(stderr) / np.linalg.norm(found.x))
+    level = float(np.sqrt(np.mean(sigma[kept] ** 2)))
+    return Outcome(
+        found.x, found.residual, End.CONVERGED, free=s, noise=level, error=error, stderr=stderr, method=method,
+        outliers=weighed.left_out if problem.outliers else None, entries=entries,
+        note=f"The fit on {s} coordinates leaves noise with a standard deviation of {level:.3g}.",
+    )  # fmt: skip
+
+
+def _residual(problem: Problem, found: Fit, kept: Indices) -> float:
+    return float(np.linalg.norm(found.r[kept]) / np.linalg.norm(problem.y[kept]))
+
+
+def _weights(sigma: Float, left_out: list[int] | tuple[()]) -> Float:
+    """1/σ_i, and next to nothing for the measurements that are left out; the largest is 1."""
+    floor = 1e-12 * float(sigma.max())
+    weights = 1 / np.maximum(sigma, floor)
+    weights[list(left_out)] *= _NOTHING
+    return weights / weights.max()
+
+
+def _estimated(found: Fit, m: int, s: int, left_out: list[int], robust: bool) -> Float:
+    """One σ for all: from the residuals' mean square, or from their median where some may be bad."""
+    r = np.abs(np.delete(found.r, left_out))
+    if robust:
+        rank = min(r.size - 1, (r.size + s + 1) // 2)
+        level = float(np.partition(r, rank)[rank]) / 0.6745
+    else:
+        level = float(np.sqrt(np.sum(r**2) / max(1, r.size - s)))
+    return np.full(m, max(level, 1e-300))
+
+
+def _influence(found: Fit, sigma: Float, left_out: list[int]) -> tuple[Float, Float]:
+    """The leverages (m,) and the covariance (s, s) of a fit."""
+    floor = 1e-12 * float(sigma.max())
+    J = 2 * found.W / np.maximum(sigma, floor)[:, None]
+    J[left_out] = 0.0
+    size = float(np.abs(J).max(initial=0.0)) or 1.0  # its square may be too large for a float
+    covariance = np.linalg.pinv((J / size).T @ (J / size), rcond=1e-13, hermitian=True) / size / size
+    return np.einsum("ij,jk,ik->i", J, covariance, J, optimize=True), covariance

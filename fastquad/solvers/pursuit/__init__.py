@@ -1,0 +1,1 @@
+"""Pursuit: greedy growth of supports on screened blocks of A."""

@@ -1,0 +1,183 @@
+"""The part of A that pursuit has read, in the layout in which it is used.
+
+Coordinates are numbered by their place in the order of screening. For a pair of places the entries `Ã_i[a, b]` of all
+measurements lie side by side, in single precision: that is enough to choose a support, and half the memory. The
+pairs of the first p places are packed, a >= b, so that the block grows by appending; a place whose products with all
+coordinates are wanted has its whole row; and some pairs are read one by one. No pair of the block or of a row is read
+twice, but for the final fit in double precision, and for rows that had to make room for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastquad._kernels import growth as kernel
+from fastquad.engine.requests import Expect
+from fastquad.measurements.contractions import Block
+from fastquad.typing import Float, Indices
+
+# How many entries of A are asked for at once.
+_READ_ENTRIES = 4 << 20
+
+Single = NDArray[np.float32]
+
+
+@dataclass
+class PairStore:
+    """`Ã_i[a, b]/scale` for the pairs of places that have been read, less their mean over i where `centre` is true.
+
+    `order[a]` is the coordinate at place a; `pairs` has shape (p(p+1)/2, length) and `rows[a]` (n, length), with the
+    m measurements padded by zeros to `length`. At most `max_rows` rows are kept; `rows_read` counts all that were read.
+    """
+
+    m: int
+    order: Indices
+    scale: float
+    max_rows: int
+    centre: bool = False
+    p: int = 0
+    rows: dict[int, Single] = field(default_factory=dict)
+    rows_read: int = 0
+    single: dict[tuple[int, int], Single] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.length = -(-self.m // kernel.MULTIPLE) * kernel.MULTIPLE
+        self.pairs = np.zeros((0, self.length), dtype=np.float32)
+
+    def padded(self, vector: Float) -> Single:
+        """A vector over the measurements, as the kernels want it."""
+        out = np.zeros(self.length, dtype=np.float32)
+        out[: self.m] = vector
+        return out
+
+    def read_block(self, p: int) -> Generator[Any, Any, None]:
+        """Take the packed block up to the first p places."""
+        if p <= self.p:
+            return
+        pairs = np.zeros((p * (p + 1) // 2, self.length), dtype=np.float32)
+        pairs[: len(self.pairs)] = self.pairs
+        for a in range(self.p, p):
+            for b in self.rows:
+                if b < p:
+                    pairs[_packed(a, b)] = self.rows[b][a]
+        new = np.array([a for a in range(self.p, p) if a not in self.rows], dtype=np.intp)
+        others = np.array([a for a in range(p) if a not in self.rows], dtype=np.intp)
+        for part in _parts(new, self.m * p):
+            # The columns up to the last of these rows: the others come with later rows.
+            columns = others[others <= part[-1]]
+            fresh = yield from self._read(part, columns)
+            for place, a in enumerate(part):
+                below = columns <= a
+                pairs[_packed(a, columns[below])] = fresh[place, below]
+        for b in self.rows:
+            if b < p:
+                self._fill_row(pairs, p, b)
+        self.pairs, self.p = pairs, p
+
+    def _fill_row(self, pairs: Single, p: int, b: int) -> None:
+        """Put the first p entries of the row of b where they belong in the packed block."""
+        places = np.arange(p)
+        pairs[_packed(np.maximum(places, b), np.minimum(places, b))] = self.rows[b][:p]
+
+    def missing(self, places: Iterable[int]) -> list[int]:
+        """Those places whose rows have not been read."""
+        return [int(a) for a in places if int(a) not in self.rows]
+
+    def read_rows(self, places: Collection[int], keep: Iterable[int] = ()) -> Generator[Any, Any, None]:
+        """Take the whole rows of these places, at most `max_rows`; those to keep are not forgotten for them."""
+        n = len(self.order)
+        new = np.array(sorted(self.missing(places)), dtype=np.intp)
+        self._make_room({*map(int, places), *map(int, keep)}, new.size)
+        self.rows_read += new.size
+        if new.size > 1:
+            yield Expect(self.order[new])
+        for group, first in ((new[new < self.p], self.p), (new[new >= self.p], 0)):
+            for part in _parts(group, self.m * n):
+                columns = np.array([b for b in range(first, n) if b not in self.rows], dtype=np.intp)
+                rows = np.zeros((len(part), n, self.length), dtype=np.float32)
+                if columns.size:
+                    rows[:, columns] = yield from self._read(part, columns)
+                for place, a in enumerate(part):
+                    if first:
+                        inside = np.arange(first)
+                        rows[place, :first] = self.pairs[_packed(np.maximum(inside, a), np.minimum(inside, a))]
+                    for b, row in self.rows.items():
+                        rows[place, b] = row[a]
+                self.rows |= {int(a): rows[place] for place, a in enumerate(part)}
+
+    def _make_room(self, wanted: set[int], count: int) -> None:
+        """Forget rows, the oldest first, so that `count` more can be kept."""
+        for a in [a for a in self.rows if a not in wanted][: max(0, len(self.rows) + count - self.max_rows)]:
+            del self.rows[a]
+
+    def _read(self, rows: Indices, columns: Indices) -> Generator[Any, Any, Single]:
+        """The entries of rows × columns, (rows, columns, length)."""
+        answer = yield Block(self.order[rows], self.order[columns])
+        if self.centre:
+            answer = answer - answer.mean(axis=0)
+        out = np.zeros((len(rows), len(columns), self.length), dtype=np.float32)
+        np.divide(answer.transpose(1, 2, 0), self.scale, out=out[:, :, : self.m], casting="same_kind")
+        return out
+
+    def read_pairs(self, places: Indices, others: Indices) -> Generator[Any, Any, None]:
+        """Take the pairs of places × others that are in no row and not in the block."""
+        lacking = [(int(a), int(b)) for a in places for b in others if self._pair(int(a), int(b)) is None]
+        if not lacking:
+            return
+        rows, columns = (np.array(sorted(set(side)), dtype=np.intp) for side in zip(*lacking, strict=True))
+        fresh = yield from self._read(rows, columns)
+        for a, b in lacking:
+            pair = fresh[np.searchsorted(rows, a), np.searchsorted(columns, b)]
+            self.single[max(a, b), min(a, b)] = pair.copy()
+
+    def _pair(self, a: int, b: int) -> Single | None:
+        """The entries of a pair, where they have been read."""
+        if max(a, b) < self.p:
+            return self.pairs[_packed(max(a, b), min(a, b))]
+        row = self.rows.get(a)
+        if row is not None:
+            return row[b]
+        row = self.rows.get(b)
+        return self.single.get((max(a, b), min(a, b))) if row is None else row[a]
+
+    def between(self, places: Indices, others: Indices) -> Single:
+        """`Ã_i[a, b]/scale` of pairs that have been read, (places, others, length)."""
+        if max(places.max(), others.max()) < self.p:
+            return self.pairs[_packed(np.maximum.outer(places, others), np.minimum.outer(places, others))]
+        return np.array([[self._pair(int(a), int(b)) for b in others] for a in places])
+
+    def diagonals(self) -> Single:
+        """`Ã_i[a, a]/scale` of the block, (p, length)."""
+        place = np.arange(self.p)
+        return self.pairs[_packed(place, place)]
+
+    def block(self, places: Indices) -> Float:
+        """`Ã_i[S, S]`, (m, s, s), of places whose pairs have been read."""
+        chosen = self.between(places, places)
+        return np.ascontiguousarray(chosen[:, :, : self.m].transpose(2, 0, 1), dtype=np.float64) * self.scale
+
+    def products(self, places: Indices, z: Float) -> Single:
+        """The products of the signal with values z at those places that have rows, at every place: (n, length)."""
+        W = np.zeros((len(self.order), self.length), dtype=np.float32)
+        flat = W.reshape(-1)
+        for a, value in zip(places, z, strict=True):
+            if int(a) in self.rows:
+                kernel.add_scaled(np.float32(value), self.rows[int(a)].reshape(-1), flat)
+        return W
+
+
+def _packed(a: Any, b: Any) -> Any:
+    """Where the pair a >= b lies."""
+    return a * (a + 1) // 2 + b
+
+
+def _parts(places: Indices, entries_each: int) -> list[Indices]:
+    """The places, a few at a time."""
+    if not places.size:
+        return []
+    return np.array_split(places, min(places.size, -(-places.size * entries_each // _READ_ENTRIES)))

@@ -1,0 +1,222 @@
+"""The stages of the default method where the entries of A are not independent: phase retrieval, grids, equations.
+
+AMP and Gibbs sampling are derived for independent entries, and fail here. What succeeds instead:
+
+    quick pursuit                 where the diagonals hint at few large coordinates
+    VAMP                          where A_i = Σ_r w_ir a_ir a_ir^T with w >= 0, for m >= 1.1 n; first from 1.5 n on
+    Levenberg–Marquardt           on all coordinates, for m >= n, from the spectral vector, from a constant, at random
+    pursuit, all levels
+
+Rows of A may be of very different size: a power that flows, a voltage. Descents from starts that are not near x go
+further where each is divided by its own size, `g_i = ‖Ã_i v‖` for a random v, which takes one product. The constant
+start is c·(1, …, 1) with the c that fits best, `c² = <q, y/g>/<q, q>`, q_i = 1^T A_i 1/g_i: the flat start of a power
+grid. Where all A_i are positive semidefinite the spectral vector is that of the weights T(y), which are optimal for
+phase retrieval, in the place of y.
+
+Few more equations than unknowns, n <= m < 1.3 n, have many stationary points: more random starts are tried. Where
+linear terms or known values make 0 a start, it is the first of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from fastquad.engine.entries import Entries
+from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Reread
+from fastquad.engine.steps import Outcome
+from fastquad.engine.verdict import exact_enough
+from fastquad.measurements.contractions import Diagonals, Factors, Products, WeightedSum
+from fastquad.numerics.eigen import leading_eigenvector
+from fastquad.numerics.levenberg_marquardt import Rule
+from fastquad.solvers import vamp
+from fastquad.solvers.parts import weighing
+from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.typing import Asks, Float
+
+Stage = Asks[Outcome | None]
+
+# From this ratio of measurements to coordinates on VAMP succeeds often.
+_VAMP_RATIO = 1.1
+# From this ratio on it succeeds almost always, sparse x included, and is quicker than pursuit, whose look at the
+# diagonals takes every positive semidefinite tensor for that of a sparse x.
+_SURE_RATIO = 1.5
+# Below this ratio a descent seldom finds x at once.
+_FEW = 1.3
+_RANDOM_STARTS, _MORE_STARTS = 3, 8
+# The least size of a row, relative to the largest.
+_LEAST_ROW = 1e-3
+
+
+# A fit that leaves less than this of y's variance is not improved by a search for another support, …
+_EXPLAINED = 0.25
+# … or from another start.
+_CLEAR = 0.05
+
+
+class Desk(Protocol):
+    """What the default method lends to these stages."""
+
+    problem: Problem
+    cache: GrowingBlock
+    entries: Entries
+    best: Fit | None
+
+    @property
+    def rule(self) -> Rule: ...
+    def judge(self, found: Fit, method: str) -> Stage: ...
+    def describe(self) -> Stage: ...
+    def quick_pursuit(self) -> Stage: ...
+    def pursue(self) -> Stage: ...
+
+
+def stages(desk: Desk) -> Iterator[Stage]:
+    """The stages, in their order."""
+    m, n = desk.problem.m, desk.problem.n - len(desk.problem.fixed)
+    if m >= _SURE_RATIO * n:
+        yield message_passing(desk)
+    yield desk.quick_pursuit()
+    if _VAMP_RATIO * n <= m < _SURE_RATIO * n:
+        yield message_passing(desk)
+    if m >= n:
+        yield descents(desk)
+    yield desk.describe()
+    if desk.best is None or not _explains(desk.problem, desk.best):
+        yield desk.pursue()
+
+
+def _explains(problem: Problem, found: Fit) -> bool:
+    """Whether a fit on all coordinates leaves so little of y that another support is not worth a search.
+
+    One on a few coordinates, as quick pursuit ends with, says nothing of that.
+    """
+    everything = found.support.size == problem.n - len(problem.fixed)
+    return everything and _left(problem, found) < _EXPLAINED
+
+
+def _left(problem: Problem, found: Fit) -> float:
+    """The share of y's variance that a fit leaves, as its free coordinates would let it by chance."""
+    m, s = problem.m, found.support.size
+    spread = float(np.var(problem.y) / np.mean(problem.y**2))
+    return found.residual**2 * m / ((m - s) * spread) if m > s and spread > 0 else np.inf
+
+
+# -- VAMP ---------------------------------------------------------------------------------------------------------
+
+
+def message_passing(desk: Desk) -> Stage:
+    """VAMP, and Levenberg–Marquardt from where it ends, where A has factors."""
+    problem = desk.problem
+    factors = yield Factors()
+    if factors.shape[1] == 0 or problem.fixed:
+        return None
+    data = vamp.Lengths.of(factors, problem.y)
+    everything = np.arange(problem.n)
+    best: Fit | None = None
+    for start, damping in vamp.attempts(data, problem.rng):
+        estimate = vamp.run(data, start, damping)
+        yield Reread(estimate.products)
+        if estimate.gap > vamp.NEAR:
+            continue
+        found = yield from fit(problem, estimate.x, everything, desk.rule, desk.cache)
+        outcome = yield from _judge(desk, found, "vamp")
+        if outcome is not None:
+            return outcome
+        best = found if best is None or found.residual < best.residual else best
+    return None if best is None else (yield from in_noise(desk, best, "vamp"))
+
+
+# -- descents -------------------------------------------------------------------------------------------------------
+
+
+def descents(desk: Desk) -> Stage:
+    """Levenberg–Marquardt on all coordinates from several starts, with the rows of A brought to one size."""
+    problem = desk.problem
+    everything = np.arange(problem.n)
+    sizes = yield from row_sizes(problem)
+    best: Fit | None = None
+    for x in (yield from _starts(problem, sizes)):
+        found = yield from fit(problem, x, everything, desk.rule, desk.cache, 1 / sizes)
+        outcome = yield from _judge(desk, found, "lm")
+        if outcome is not None:
+            return outcome
+        if best is None or np.linalg.norm(found.r / sizes) < np.linalg.norm(best.r / sizes):
+            best = found
+    return None if best is None else (yield from in_noise(desk, best, "lm"))
+
+
+def _judge(desk: Desk, found: Fit, method: str) -> Stage:
+    """The outcome where a fit ends the solve: exact, or by the noise that it leaves."""
+    problem, s = desk.problem, found.support.size
+    if problem.fixed and s == problem.m and exact_enough(problem, found.residual):
+        # One of finitely many solutions, as good as any.
+        return Outcome(found.x, found.residual, free=s, method=method, entries=desk.entries)
+    outcome = yield from desk.judge(found, method)
+    if outcome is not None:
+        return outcome
+    # Another start may fit better, unless next to nothing is left; and with known values, the other sign.
+    clear = not problem.fixed and (problem.noise is not None or _left(problem, found) < _CLEAR)
+    return (yield from in_noise(desk, found, method)) if clear else None
+
+
+def in_noise(desk: Desk, found: Fit, method: str) -> Stage:
+    """The outcome where a fit is signal in noise."""
+    if desk.problem.noiseless:
+        return None
+    weighed = yield from weighing.weigh(desk.problem, found, desk.cache)
+    return weighing.verdict(desk.problem, desk.entries, weighed, method)
+
+
+def row_sizes(problem: Problem) -> Asks[Float]:
+    """`g_i = ‖Ã_i v‖` for a random v, at least a thousandth of the largest."""
+    W = yield Products(problem.rng.standard_normal(problem.n))
+    sizes = np.linalg.norm(W, axis=1)
+    return np.maximum(sizes, _LEAST_ROW * sizes.max()) if sizes.any() else np.ones(problem.m)
+
+
+def _starts(problem: Problem, sizes: Float) -> Asks[list[Float]]:
+    """The starts of the descents, the likeliest first."""
+    n, m = problem.n, problem.m
+    few = m < _FEW * (n - len(problem.fixed))
+    spectral = yield from _spectral_vector(problem, sizes)
+    starts: list[Float] = []
+    if problem.fixed:
+        starts.append(np.zeros(n))
+    directions = [spectral, np.ones(n)]
+    if problem.fixed:
+        # The entry at a known value may be too small to tell the sign.
+        other = spectral.copy()
+        other[problem.known] *= -1
+        directions.insert(1, other)
+    for direction in directions:
+        starts.append((yield from _fitted(problem, direction, sizes)))
+    length = float(np.linalg.norm(starts[-1])) or problem.phi
+    for _ in range(_MORE_STARTS if few else _RANDOM_STARTS):
+        direction = problem.rng.standard_normal(n)
+        starts.append(length * direction / np.linalg.norm(direction))
+    return starts
+
+
+def _spectral_vector(problem: Problem, sizes: Float) -> Asks[Float]:
+    """The leading eigenvector of `Σ_i t_i Ã_i`, with t = T(y)/trace where no diagonal is negative, else y/g²."""
+    diagonals = yield Diagonals()
+    traces = diagonals.sum(axis=1)
+    weights = problem.y / sizes**2
+    if diagonals.min() >= 0 and (traces > 0).all() and problem.y.min() >= 0:
+        u = problem.y / traces
+        u = u / u.mean()
+        # Sums of R terms have the variance 2/R for real Gaussian vectors.
+        rank = float(np.clip(2 / max(float(np.var(u)), 1e-12), 1, problem.n))
+        weights = vamp.spectral_weights(u, problem.m * rank / problem.n) / traces
+    return leading_eigenvector((yield WeightedSum(weights)))
+
+
+def _fitted(problem: Problem, direction: Float, sizes: Float) -> Asks[Float]:
+    """A multiple c of a direction, with the c for which the scaled measurements fit best."""
+    W = yield Products(direction)
+    q, y = W @ direction / sizes, problem.y / sizes
+    square = float(q @ y) / float(q @ q) if float(q @ q) > 0 else 0.0
+    return np.sqrt(square) * direction if square > 0 else problem.phi * direction / np.linalg.norm(direction)

@@ -1,0 +1,94 @@
+"""`solve` for signals that are sparse in a basis, `x = D z`: the problem of z, and its answer as x.
+
+The measurements of z are `D^T Ã_i D`. Where they fit in half of the memory they are computed, once, with a pass over A;
+where they do not, each contraction goes through D (`fastquad.measurements.structured.basis`). What the user gives for x
+is handed on for z, and what comes back is made x again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any, cast
+
+import numpy as np
+
+from fastquad import arguments
+from fastquad.measurements import as_measurements
+from fastquad.measurements.base import Measurements
+from fastquad.measurements.dense.raw import RawTensor
+from fastquad.measurements.structured.basis import BasisTensor
+from fastquad.priors import basis
+from fastquad.priors.sparse import Sparse
+from fastquad.solution import Solution, SolutionBatch, distance
+from fastquad.system.memory import budget
+from fastquad.typing import Float
+
+
+def takes_basis(solve: Callable[..., Any]) -> Any:
+    """`solve`, which takes a prior with a basis too."""
+
+    @wraps(solve)
+    def call(A: Any, y: Any, **options: Any) -> Any:
+        prior = options.get("prior")
+        if not isinstance(prior, Sparse) or prior.basis is None:
+            return solve(A, y, **options)
+        return _solve(solve, A, y, prior, dict(options))
+
+    return call
+
+
+def _solve(solve: Callable[..., Any], A: Any, y: Any, prior: Sparse, options: dict[str, Any]) -> Any:
+    measurements = as_measurements(A, memory=options.get("memory"))
+    D = basis.matrix(prior.basis, measurements.n)
+    Y, batch = arguments.data(y, measurements.m)
+    n = measurements.n
+    if options.get("norm") is not None and not basis.orthonormal(D):
+        raise ValueError("`norm` must not be given with a `basis` that is not orthonormal: that of z is not known.")
+    x0 = arguments.signals(options.get("x0"), "x0", len(Y), n)
+    if x0 is not None:
+        options["x0"] = np.linalg.lstsq(D, x0.T, rcond=None)[0].T
+    X_true = arguments.signals(options.pop("x_true", None), "x_true", len(Y), n)
+    seen: list[list[float]] = [[] for _ in Y]
+    options["callback"] = _watched(options.get("callback"), D, X_true, seen)
+    options["prior"] = replace(prior, basis=None)
+    found = solve(_in_basis(measurements, D, options.get("memory")), Y, **options)
+    answers = [_as_signal(each, D, None if X_true is None else seen[i]) for i, each in enumerate(found)]
+    return cast(Solution, SolutionBatch(answers)) if batch else answers[0]
+
+
+def _in_basis(A: Measurements, D: Float, memory: Any) -> Measurements:
+    """The measurements of z: computed where they fit in half of the memory."""
+    if 8 * A.m * D.shape[1] ** 2 <= (A.memory or budget(memory)) // 2:
+        return RawTensor(np.ascontiguousarray(A.compress(D), dtype=np.float64))
+    return BasisTensor(A, D)
+
+
+def _watched(callback: Any, D: Float, X_true: Float | None, seen: list[list[float]]) -> Any:
+    """The callback, which sees x in place of z; the distance to x_true is noted on the way."""
+    if callback is not None and not callable(callback):
+        return callback  # refused by solve
+    if callback is None and X_true is None:
+        return None
+
+    def call(state: Any) -> Any:
+        x, i = D @ state.x, state.signal or 0
+        if X_true is not None:
+            seen[i].append(distance(x, X_true[i]))
+        return None if callback is None else callback(state._replace(x=x))
+
+    return call
+
+
+def _as_signal(found: Solution, D: Float, distances: list[float] | None) -> Solution:
+    """The answer for z as one for x."""
+    history = dict(found.history)
+    if distances is not None:
+        history["distance"] = np.array(distances)
+    x = D @ found.x
+    said = f"x has {found.support.size} nonzero coefficients in its basis."
+    return replace(
+        found, x=x, support=np.flatnonzero(x), history=history, message=f"{found.message} {said}",
+        stderr=None if found.stderr is None else np.sqrt(D**2 @ found.stderr**2),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Only the machine: threads, memory, files."""

@@ -1,0 +1,266 @@
+"""Files that survive: one process at a time, written beside and renamed, and a full disk told in one sentence.
+
+A file that others may read is never written in place. It grows beside, under the name PATH.partial, is put on the
+disk, and takes its name in one stroke: who reads PATH finds the old content or the new one, and a writer that is killed
+leaves at most PATH.partial, which the next one takes over. Whoever writes holds a lock on the file, which ends with its
+process, however that ends.
+
+Nothing here waits: a FIFO, a device or a socket where a file should be is an error.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedWriter, FileIO
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+#: What the system says where a disk is full: no room, no room for this user, or a file larger than allowed.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Not on every platform. Without O_NONBLOCK, to open a FIFO waits for its other end.
+_OPEN_FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+# Windows locks bytes, and others cannot read those: one far beyond the end of any file.
+_LOCKED_BYTE = 1 << 42
+
+#: What tells whether a file is still the one that was opened: device, inode, size, time of the last change.
+Stamp = tuple[int, int, int, int]
+
+
+# -- one process at a file --------------------------------------------------------------------------------------------
+
+
+def lock(stream: IO[bytes] | FileIO) -> bool:
+    """Whether this process has the open file to itself from now on; True as well on a file system without locks.
+
+    A lock ends with its process, however that ends, or when the file is closed.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return _lock_on_windows(stream)
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            return True
+        raise
+    return True
+
+
+def _lock_on_windows(stream: IO[bytes] | FileIO) -> bool:
+    try:
+        import msvcrt
+    except ImportError:  # neither the one system nor the other
+        return True
+    position = stream.tell()
+    stream.seek(_LOCKED_BYTE)
+    try:
+        msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    except OSError:
+        return False
+    finally:
+        stream.seek(position)
+    return True
+
+
+def open_alone(path: Path, busy: str, *, flags: int = os.O_CREAT) -> FileIO:
+    """The regular file at a path, open for reading and writing by this process alone, until it is closed.
+
+    It is made where there is none, unless `flags` (of `os.open`) say otherwise. Where another process has it, the error
+    says `busy`.
+    """
+    for _ in range(100):
+        stream = _opened(path, os.O_RDWR | _NOFOLLOW | flags, "r+b")
+        try:
+            if not lock(stream):
+                raise BlockingIOError(errno.EAGAIN, busy)
+            if is_at(stream, path):
+                return stream
+        except BaseException:
+            stream.close()
+            raise
+        # Between the opening and the lock, its last user has renamed or removed it.
+        stream.close()
+    raise BlockingIOError(errno.EAGAIN, busy)
+
+
+@contextmanager
+def alone(path: Path, busy: str) -> Iterator[None]:
+    """While this lasts, no other process is in here with the same path: that of a file that serves for nothing else.
+
+    It is removed while it is locked: one who has opened it before finds that it is gone, and makes a new one.
+    """
+    with open_alone(path, busy):
+        try:
+            yield
+        finally:
+            with suppress(PermissionError):  # Windows keeps what is open
+                path.unlink(missing_ok=True)
+
+
+def is_at(stream: FileIO, path: Path) -> bool:
+    """Whether a path still leads to this open file."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def open_regular(path: Path) -> FileIO:
+    """The regular file at a path, open for reading; an OSError where it is a FIFO, a device or the like."""
+    return _opened(path, os.O_RDONLY, "rb")
+
+
+def stamp(descriptor: int) -> Stamp:
+    """What changes when the open file is written to, cut, or another one."""
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+class Watch:
+    """A regular file, open for reading as long as this exists, that is asked whether somebody has changed it since.
+
+    `path` is told in the error.
+    """
+
+    def __init__(self, file: Path, path: Path | None = None) -> None:
+        self.path = file if path is None else path
+        self.descriptor = os.open(file, os.O_RDONLY | _OPEN_FLAGS)
+        # Closed with this object, or at the end.
+        weakref.finalize(self, os.close, self.descriptor)
+        kind = os.fstat(self.descriptor).st_mode
+        if not stat.S_ISREG(kind):
+            raise not_regular(file, kind)
+        self.stamp = stamp(self.descriptor)
+
+    def check(self) -> None:
+        """Raise where it was written to or cut."""
+        if stamp(self.descriptor) != self.stamp:
+            raise changed(self.path)
+
+
+def changed(path: Path) -> OSError:
+    """The error for a file that somebody writes to, cuts or replaces while it is in use."""
+    return OSError(errno.ESTALE, f"`A`: {str(path)!r} was changed while it was in use: open it again")
+
+
+def parsed(text: str | bytes) -> Any:
+    """JSON from a file that anybody may have altered: a ValueError, whatever is wrong with it."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("its lists are nested too deep") from None
+
+
+def _opened(path: Path, flags: int, mode: str) -> FileIO:
+    descriptor = os.open(path, flags | _OPEN_FLAGS, 0o666)
+    try:
+        kind = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(kind):
+            raise not_regular(path, kind)
+        return FileIO(descriptor, mode)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def not_regular(path: Path, mode: int) -> OSError:
+    """The error for what is at a path in the place of a file."""
+    kinds = {
+        stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }  # fmt: skip
+    what = kinds.get(stat.S_IFMT(mode), "something else")
+    kind = IsADirectoryError if stat.S_ISDIR(mode) else OSError
+    number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    return kind(number, f"expected a regular file, but this is {what}", str(path))
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def replacing(path: str | os.PathLike, argument: str, *, fresh: bool = False) -> Iterator[BinaryIO]:
+    """A stream whose content takes the place of a file, whole or not at all; `argument` is what gave the path.
+
+    A link is followed. A pipe or a device is written to as it is: there is nothing to replace. With `fresh`, a file
+    that is there already is a FileExistsError.
+    """
+    target = Path(os.path.realpath(path))
+    with explained(argument, target, "Make room and try again"):
+        try:
+            special = not stat.S_ISREG(target.stat().st_mode)
+        except FileNotFoundError:
+            special = False
+        if special:
+            with target.open("wb") as stream:
+                yield stream
+            return
+        beside = target.with_name(f"{target.name}.partial")
+        busy = f"`{argument}`: another process is writing to {str(target)!r}"
+        with cast(BinaryIO, BufferedWriter(open_alone(beside, busy))) as stream:
+            try:
+                if fresh and target.exists():
+                    raise FileExistsError(errno.EEXIST, "it exists already", str(target))
+                stream.truncate(0)
+                yield stream
+                stream.flush()
+                rename_synced(stream, beside, target)
+            except BaseException:
+                with suppress(OSError):
+                    beside.unlink()
+                raise
+
+
+def rename_synced(stream: IO[bytes] | FileIO, beside: Path, target: Path) -> None:
+    """Give what was written beside its name, when it is on the disk."""
+    os.fsync(stream.fileno())
+    if os.name == "nt":  # which does not rename what is open
+        stream.close()
+    beside.replace(target)
+    sync_folder(target.parent)
+
+
+def write_all(stream: FileIO, position: int, *contents: bytes | memoryview) -> int:
+    """Write all of it at a position, for the system may take less at once; where it ends."""
+    stream.seek(position)
+    for content in contents:
+        view = memoryview(content)
+        while view:
+            view = view[stream.write(view) or 0 :]
+    return stream.tell()
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def explained(argument: str, path: Path, remedy: str) -> Iterator[None]:
+    """In here, an error of a full disk names the argument and the file, and says the way out."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        reason = error.strerror if error.filename is None else os.strerror(error.errno)
+        raise OSError(error.errno, f"`{argument}`: no room for {str(path)!r} ({reason}). {remedy}") from error

@@ -1,0 +1,333 @@
+"""Whether the contractions of a kind of measurements agree with each other, for users who bring their own; and priors.
+
+The objective `f(x) = Σ_i (x^T Ã_i x − y_i)²/(4m)` is a quartic along every line, for which the difference quotient
+
+    f'(0) = (f(−2h) − 8 f(−h) + 8 f(h) − f(2h)) / (12 h)
+
+is exact whatever h is: it is compared with the gradient `W^T r / m` without any error but rounding. The other
+contractions are compared with the matrices themselves, or with `products`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fastquad import arguments
+from fastquad.measurements import Measurements, as_measurements
+from fastquad.measurements.contractions import Block, Diagonals, Products, Rows
+from fastquad.priors.base import Prior
+from fastquad.typing import Float
+
+# Directions in which the gradient is compared, coordinates on which parts of A are.
+_N_DIRECTIONS = 3
+_N_COORDINATES = 5
+
+
+@dataclass(frozen=True)
+class PriorCheck:
+    """What `check_prior` found.
+
+    Attributes
+    ----------
+    problems : list of str
+        What is not as AMP expects it, a sentence each.
+    ok : bool
+        Whether there is none.
+    """
+
+    problems: list[str]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def check_prior(prior: Prior, n: int, *, rng: Any = None) -> PriorCheck:
+    """Whether a prior of your own does what AMP expects of it.
+
+    Its `denoise(b, a)` must give finite arrays of shape (n,), no negative variance, and be the posterior of something:
+    the derivative of E x_j by b_j is Var x_j, whatever is known of x. That is compared with difference quotients.
+
+    Parameters
+    ----------
+    prior : fastquad.Prior
+    n : int
+        The length of the signals to try it on.
+    rng : int or numpy.random.Generator, optional
+        For what it is tried on; without one, a fixed seed is used.
+
+    Returns
+    -------
+    PriorCheck
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> fq.check_prior(fq.PiecewiseConstant(), n=20).ok
+    True
+    """
+    if not isinstance(prior, Prior):
+        raise TypeError(f"`prior` must be a fastquad.Prior, got {type(prior).__name__}.")
+    n = arguments.count(n, "n")
+    generator = arguments.generator(rng, default=0)
+    problems: list[str] = []
+    for a in (0.3, 3.0, 30.0):
+        x = generator.standard_normal(n)
+        b = a * x + np.sqrt(a) * generator.standard_normal(n)
+        problems += _posterior_problems(prior, b, a)
+    near = np.asarray(prior.nearest(generator.standard_normal(n)))
+    if near.shape != (n,) or not np.isfinite(near).all():
+        problems.append(f"nearest(x) must be finite and of shape ({n},).")
+    elif not prior.admits(near):
+        problems.append("admits(x) must be True for what nearest gives.")
+    return PriorCheck(list(dict.fromkeys(problems)))
+
+
+def _posterior_problems(prior: Prior, b: Float, a: float) -> list[str]:
+    """What is wrong with the posterior at b."""
+    n = b.size
+    posterior = prior.denoiser(n, 0.3, float(n)).denoise(b, a)
+    for name, value in posterior._asdict().items():
+        if np.shape(value) != (n,) or not np.isfinite(value).all():
+            return [f"denoise(b, a) must give a finite {name} of shape ({n},), got shape {np.shape(value)}."]
+    found = []
+    if np.min(posterior.variance) < 0:
+        found.append("denoise(b, a) must not give a negative variance.")
+    if np.min(posterior.weight) < 0 or np.max(posterior.weight) > 1 + 1e-9:
+        found.append("denoise(b, a) must give weights between 0 and 1.")
+    step = 1e-4 * np.sqrt(a)
+    for j in range(0, n, max(1, n // 8)):
+        ends = [prior.denoiser(n, 0.3, float(n)).denoise(b + side * np.eye(n)[j], a).mean[j] for side in (step, -step)]
+        slope, variance = (ends[0] - ends[1]) / (2 * step), float(posterior.variance[j])
+        if abs(slope - variance) > 1e-3 * (abs(slope) + variance) + 1e-7:
+            found.append(
+                "denoise(b, a) must be a posterior: the derivative of the mean by b is the variance, here they are "
+                f"{slope:.3g} and {variance:.3g}."
+            )
+            break
+    return found
+
+
+@dataclass(frozen=True)
+class GradientCheck:
+    """What `check_gradient` found.
+
+    Attributes
+    ----------
+    errors : dict of float
+        For the gradient and for each contraction, the largest error relative to the largest value.
+    tol : float
+        What counts as agreement.
+    ok : bool
+        Whether every error is at most `tol`.
+    """
+
+    errors: dict[str, float]
+    tol: float
+
+    @property
+    def ok(self) -> bool:
+        return all(error <= self.tol for error in self.errors.values())
+
+
+def check_gradient(A: Any, x: ArrayLike | None = None, *, tol: float = 1e-6, rng: Any = None) -> GradientCheck:
+    """Compare the gradient with difference quotients of the objective, and the contractions with each other.
+
+    For measurements of your own (a subclass of `fastquad.Measurements`): run it once, on a small case. It reads A a
+    few dozen times, and all of it through `matrices`.
+
+    Parameters
+    ----------
+    A : Measurements, array of shape (m, n, n), or path of a .npy file
+    x : array of shape (n,), optional
+        Where to compare; default: a random point.
+    tol : float
+        The largest relative error that counts as agreement.
+    rng : int or numpy.random.Generator, optional
+        For the point and the directions; without one, a fixed seed is used.
+
+    Returns
+    -------
+    GradientCheck
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> report = fq.check_gradient(fq.problems.gaussian(m=8, n=5, rng=0).A)
+    >>> report.ok, sorted(report.errors)[:3]
+    (True, ['block', 'compress', 'diagonals'])
+    """
+    measurements = as_measurements(A)
+    tol = arguments.number(tol, "tol")
+    generator = arguments.generator(rng, default=0)
+    n = measurements.n
+    X = arguments.signals(x, "x", 1, n)
+    point = generator.standard_normal(n) if X is None else X[0]
+    errors = {"gradient": _gradient_error(measurements, point, generator)}
+    errors |= _contraction_errors(measurements, point, generator)
+    return GradientCheck(errors, tol)
+
+
+def check_measurements(A: Any, *, tol: float = 1e-6, rng: Any = None) -> GradientCheck:
+    """Run the conformance suite on measurements of your own; an error that lists what does not hold.
+
+    Every solver works on a kind of measurements for which this passes: contractions agree with the matrices and with
+    each other (`check_gradient`), have the shapes and dtypes that they should, leave what they are given as it was,
+    give the same bits again and on any number of threads, and have a cost between nothing and a few passes.
+
+    Parameters
+    ----------
+    A : Measurements
+        A small case, of a few measurements of at least two unknowns: all of A is read dozens of times.
+    tol : float
+        The largest relative error that counts as agreement.
+    rng : int or numpy.random.Generator, optional
+        For the points at which contractions are compared; without one, a fixed seed is used.
+
+    Returns
+    -------
+    GradientCheck
+        The errors that were found, all of them at most `tol`.
+
+    Raises
+    ------
+    AssertionError
+        Where something does not hold, with all that does not.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> A = fq.RankOneTensor(fq.problems.gaussian(m=12, n=5, rng=0).A[:, 0])
+    >>> fq.testing.check_measurements(A).ok
+    True
+    """
+    if not isinstance(A, Measurements):
+        raise TypeError(f"`A` must be Measurements, got {type(A).__name__}.")
+    generator = arguments.generator(rng, default=0)
+    found = check_gradient(A, tol=tol, rng=generator)
+    wrong = [f"{name}: relative error {error:.1e}" for name, error in found.errors.items() if not error <= found.tol]
+    wrong += _wrong_attributes(A)
+    for name, *given in _calls(A, generator):
+        wrong += _wrong_call(A, name, given)
+    wrong += _wrong_costs(A, generator)
+    if wrong:
+        raise AssertionError(f"{type(A).__name__} does not conform:\n  " + "\n  ".join(wrong))
+    return found
+
+
+def _wrong_attributes(A: Measurements) -> list[str]:
+    """What is missing of m, n and dtype."""
+    wrong = [f"`{name}` must be a positive int" for name in ("m", "n") if not _is_count(getattr(A, name, None))]
+    if not isinstance(getattr(A, "dtype", None), np.dtype):
+        wrong.append("`dtype` must be a numpy.dtype")
+    if A.shape != (A.m, A.n, A.n) or len(A) != A.m:
+        wrong.append("`shape` must be (m, n, n), and len m")
+    return wrong
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _calls(A: Measurements, rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    """Each contraction, with what it is given; for one signal and for two."""
+    m, n = A.m, A.n
+    some = np.sort(rng.permutation(n)[:_N_COORDINATES])
+    found: list[tuple[Any, ...]] = [("diagonals",), ("rows", some), ("block", some)]
+    for shape in ((), (2,)):
+        x, v, w = rng.standard_normal((n, *shape)), rng.random((n, *shape)), rng.standard_normal((m, *shape))
+        found += [("products", x), ("measure", x), ("weighted_sum", w), ("sweep", x, v, w)]
+    return [*found, ("compress", rng.standard_normal((n, 2)))]
+
+
+def _wrong_call(A: Measurements, name: str, given: list[Any]) -> list[str]:
+    """What is wrong with one contraction: its arguments afterwards, its dtype, its bits."""
+    before = [each.copy() for each in given]
+    contraction = getattr(A, name)
+    first, again, threaded = (contraction(*given, n_threads=count) for count in (1, 1, 3))
+    wrong = []
+    if not all(np.array_equal(a, b) for a, b in zip(before, given, strict=True)):
+        wrong.append(f"{name} writes to what it is given")
+    for what, other in (("a second call", again), ("three threads", threaded)):
+        pairs = zip(_parts(first), _parts(other), strict=True)
+        if not all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in pairs):
+            wrong.append(f"{name} gives other bits for {what}")
+    if any(part.dtype.kind not in "fc" for part in _parts(first)):
+        wrong.append(f"{name} must give floats")
+    return wrong
+
+
+def _wrong_costs(A: Measurements, rng: np.random.Generator) -> list[str]:
+    """The costs that are no number of passes."""
+    some = np.arange(min(2, A.n))
+    asked = [Products(rng.standard_normal(A.n)), Diagonals(), Rows(some), Block(some, some)]
+    costs = {type(request).__name__: request.cost(A) for request in asked}
+    return [
+        f"the cost of {name} must be between 0 and 4 passes, is {c}" for name, c in costs.items() if not 0 <= c <= 4
+    ]
+
+
+def _parts(answer: Any) -> tuple[Float, ...]:
+    return answer if isinstance(answer, tuple) else (answer,)
+
+
+def _gradient_error(A: Measurements, x: Float, rng: np.random.Generator) -> float:
+    y = A.measure(rng.standard_normal(A.n))
+
+    def f(z: Float) -> float:
+        return float(np.sum((A.measure(z) - y) ** 2)) / (4 * A.m)
+
+    W = A.products(x)
+    gradient = (W @ x - y) @ W / A.m
+    h = 0.5 * float(np.linalg.norm(x)) or 1.0
+    worst = 0.0
+    for _ in range(_N_DIRECTIONS):
+        d = rng.standard_normal(A.n)
+        d /= np.linalg.norm(d)
+        values = np.array([f(x + t * h * d) for t in (-2, -1, 1, 2)])
+        slope = float(values @ np.array([1.0, -8.0, 8.0, -1.0])) / (12 * h)
+        # Rounding in f, divided by h, is what the quotient cannot see below.
+        scale = max(abs(slope), float(np.linalg.norm(gradient)), 1e-9 * float(values.max()) / h)
+        error = abs(slope - float(gradient @ d))
+        worst = max(worst, error / scale if scale > 0 else 0.0)
+    return worst
+
+
+def _contraction_errors(A: Measurements, x: Float, rng: np.random.Generator) -> dict[str, float]:
+    """Each contraction against its formula on the matrices `Ã_i` themselves."""
+    m, n = A.m, A.n
+    M = A.matrices(0, m)
+    some = np.sort(rng.permutation(n)[:_N_COORDINATES])
+    sparse = np.zeros(n)
+    sparse[some[:1]] = 1.0
+    w, v, U = rng.standard_normal(m), rng.standard_normal(n), rng.standard_normal((n, 2))
+    diagonals = np.einsum("ijj->ij", M)
+    values = np.einsum("ijk,j,k->i", M, x, x)
+    r = w - values - diagonals @ v
+    swept_r, swept_S = A.sweep(x, v, w)
+    pairs: dict[str, tuple[Float, Float]] = {
+        "symmetry": (M, M.transpose(0, 2, 1)),
+        "products": (A.products(x), M @ x),
+        "products of a batch": (A.products(U), M @ U),
+        "products of a sparse signal": (A.products(sparse), M @ sparse),
+        "measure": (A.measure(x), values),
+        "weighted_sum": (A.weighted_sum(w), np.tensordot(w, M, axes=1)),
+        "diagonals": (A.diagonals(), diagonals),
+        "rows": (A.rows(some), M[:, some]),
+        "block": (A.block(some), M[:, some[:, None], some]),
+        "compress": (A.compress(U), U.T @ (M @ U)),
+        "sweep, r": (swept_r, r),
+        "sweep, S": (swept_S, np.tensordot(r, M, axes=1)),
+    }
+    return {name: _relative_error(got, expected) for name, (got, expected) in pairs.items()}
+
+
+def _relative_error(got: Float, expected: Float) -> float:
+    if got.shape != expected.shape:
+        return np.inf
+    scale = float(np.abs(expected).max()) or 1.0
+    return float(np.abs(got - expected).max()) / scale

@@ -1,0 +1,74 @@
+/* Tiles as NUMBER, the type that they are multiplied in, and the batched products; for one type STORED of the entries. */
+
+/* The tile of rows j0..j0+31 and `width` columns from k0 on, as NUMBER: where it stands if it is stored so, else copied.
+   `group` is the distance of its first two groups of rows and `change` what each further one is longer. */
+INLINE const NUMBER *IN(numbers_of_tile)(
+    const STORED *P, ptrdiff_t n, ptrdiff_t j0, ptrdiff_t k0, ptrdiff_t width, NUMBER *tile, ptrdiff_t *group,
+    ptrdiff_t *change) {
+#if STORED_BITS == NUMBER_BITS
+    (void)width, (void)tile;
+    *group = OF(cell)(P, n, j0 + GROUP, k0) - OF(cell)(P, n, j0, k0);
+    *change = -GROUP * CELL;
+    return OF(cell)(P, n, j0, k0);
+#else
+    *group = GROUP * TILE_ROW;
+    *change = 0;
+    for (ptrdiff_t j = 0; j < TILE; j += GROUP) {
+        const STORED *a = OF(cell)(P, n, j0 + j, k0);
+        NUMBER *out = tile + j * TILE_ROW;
+#if NUMBER_BITS == 64
+        for (ptrdiff_t v = 0; v < width * CELL; v += WIDE) wide_store(out + v, wide_load(a + v));
+#else
+        for (ptrdiff_t v = 0; v < width * CELL; v += SINGLES) singles_store(out + v, singles_load(a + v));
+#endif
+    }
+    return tile;
+#endif
+}
+
+/* square[k, j] = scale · Ã[j0 + j, j0 + k] for all j, k < size: a tile on the diagonal with its mirror image. */
+static void IN(diagonal_square)(
+    const STORED *P, ptrdiff_t n, ptrdiff_t j0, ptrdiff_t size, NUMBER scale, NUMBER *square) {
+    for (ptrdiff_t j = 0; j < size; j += GROUP)
+        for (ptrdiff_t k = j; k < size; k++) {
+            const STORED *a = OF(cell)(P, n, j0 + j, j0 + k);
+            for (ptrdiff_t r = j; r < j + GROUP && r < size; r++, a += LANES) {
+#if NUMBER_BITS == 64
+                for (int h = 0; h < LANES; h += WIDE) {
+                    wide value = wide_mul(wide_load(a + h), wide_all(scale));
+                    wide_store(square + k * TILE_ROW + r * LANES + h, value);
+                    wide_store(square + r * TILE_ROW + k * LANES + h, value);
+                }
+#else
+                for (int h = 0; h < LANES; h += SINGLES) {
+                    singles value = singles_mul(singles_load(a + h), singles_all(scale));
+                    singles_store(square + k * TILE_ROW + r * LANES + h, value);
+                    singles_store(square + r * TILE_ROW + k * LANES + h, value);
+                }
+#endif
+            }
+        }
+}
+
+/* W[k, s, l] = Σ_j Ã_l[k, j] x[j, s] for b signals. Tile by tile in the order in which they are stored, so that each entry
+   is fetched once and used 2 b times from the caches, as Ã[j, k] and as Ã[k, j]; `tile` is scratch for one. */
+static void IN(packed_products_batch)(
+    const STORED *P, ptrdiff_t n, const NUMBER *x, ptrdiff_t b, NUMBER *tile, double *W) {
+    const walk along_square = {LANES, TILE_ROW, GROUP * TILE_ROW, 0}, along = {LANES, CELL, GROUP * CELL, 0};
+    const upcoming nothing = {NULL, 0};
+    memset(W, 0, padded(n) * b * LANES * sizeof(double));
+    for (ptrdiff_t j0 = 0; j0 < n; j0 += TILE) {
+        ptrdiff_t height = n - j0 < TILE ? n - j0 : TILE, group, change;
+        IN(diagonal_square)(P, n, j0, height, 1, tile);
+        panel_times(tile, along_square, height, height, x + j0 * b, b, W + j0 * b * LANES, nothing);
+        for (ptrdiff_t k0 = j0 + TILE; k0 < n; k0 += TILE) {
+            ptrdiff_t width = n - k0 < TILE ? n - k0 : TILE;
+            const NUMBER *a = IN(numbers_of_tile)(P, n, j0, k0, width, tile, &group, &change), *rows = a;
+            for (ptrdiff_t j = j0, step = group; j < j0 + TILE; j += GROUP, rows += step, step += change)
+                panel_times(rows, along, width, GROUP, x + k0 * b, b, W + j * b * LANES,
+                            OF(next_tile)(P, n, j, k0 + TILE));
+            const walk down = {CELL, LANES, group, change};
+            panel_times(a, down, TILE, width, x + j0 * b, b, W + k0 * b * LANES, nothing);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+"""Solutions and measurements as objects: shown, compared, saved, indexed; and errors that point to the way out."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fastquad as fq
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+
+
+@pytest.fixture(scope="module")
+def solution(problem):
+    return fq.solve(problem.A, problem.y, x_true=problem.x)
+
+
+@pytest.fixture(scope="module")
+def batch(problem):
+    return fq.solve(problem.A, np.stack([problem.y, 4 * problem.y, 0 * problem.y]))
+
+
+def test_a_solution_is_saved_and_loaded_without_pickle(solution, tmp_path):
+    solution.save(tmp_path / "solution.npz")
+    again = fq.load_solution(tmp_path / "solution.npz")
+    assert again == solution
+    assert again.history["distance"][-1] == solution.history["distance"][-1]
+    with np.load(tmp_path / "solution.npz", allow_pickle=False) as content:
+        assert all(content[name].dtype.kind != "O" for name in content.files)
+
+
+def test_a_batch_is_saved_and_loaded(batch, tmp_path):
+    batch.save(tmp_path / "batch.npz")
+    assert fq.load_solution(tmp_path / "batch.npz") == batch
+
+
+def test_a_solution_differs_from_another(solution, batch, problem):
+    assert solution != batch[0]
+    assert solution != "solution"
+    assert batch != fq.solve(problem.A, problem.y[None])
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04damaged"])
+def test_what_is_no_solution_is_refused(tmp_path, content):
+    (tmp_path / "other.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"`path`: .* is not a solution that fastquad saved"):
+        fq.load_solution(tmp_path / "other.npz")
+    with pytest.raises(FileNotFoundError, match="`path`: there is no file"):
+        fq.load_solution(tmp_path / "missing.npz")
+
+
+def test_an_archive_of_other_arrays_is_refused(tmp_path):
+    np.savez(tmp_path / "other.npz", A=np.ones(3))
+    with pytest.raises(ValueError, match="is not a solution"):
+        fq.load_solution(tmp_path / "other.npz")
+
+
+def test_a_solution_becomes_json(solution, batch):
+    said = json.loads(json.dumps(solution.to_dict()))
+    assert said["status"] == "EXACT"
+    assert said["x"] == solution.x.tolist()
+    assert len(json.loads(json.dumps(batch.to_dict()))["x"]) == 3
+
+
+def test_what_is_shown_is_short(solution, batch):
+    assert repr(solution).startswith("Solution(EXACT by ")
+    assert len(repr(solution)) < 160
+    assert "3 of 30" in repr(solution)
+    assert "2 of" in repr(batch) or "3 of" in repr(batch)
+
+
+def test_a_notebook_shows_a_table(solution, batch):
+    html = solution._repr_html_()
+    assert "<table>" in html
+    assert "EXACT" in html
+    assert batch._repr_html_().count("<tr>") == 4
+
+
+def test_x_cannot_be_written_to(solution):
+    with pytest.raises(ValueError, match="read-only"):
+        solution.x[0] = 1.0
+
+
+def test_a_batch_is_a_sequence(batch):
+    assert len(batch) == 3
+    assert [each.status for each in batch] == batch.status
+    assert np.array_equal(batch[-1].x, np.zeros(30))
+    assert len(batch[:2]) == 2
+
+
+def test_measurements_say_what_they_are(problem):
+    packed = fq.pack(problem.A, dtype="float32")
+    assert packed.shape == (60, 30, 30)
+    assert len(packed) == 60
+    assert repr(packed) == f"PackedTensor(m=60, n=30, float32, {packed.nbytes / 1000:.3g} kB)"
+
+
+def test_state_and_solver_are_public(problem):
+    seen = []
+    fq.solve(problem.A, problem.y, callback=seen.append)
+    assert all(isinstance(state, fq.State) for state in seen)
+    assert isinstance(fq.TWF(), fq.Solver)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("A.csv", "numpy.loadtxt"), ("A.h5", r"fastquad.pack\(iter\(dataset\)"), ("A.npz", r"numpy.load\(path\)\['A'\]")],
+)
+def test_other_formats_point_to_the_way(tmp_path, problem, name, words):
+    (tmp_path / name).write_bytes(b"content")
+    with pytest.raises(ValueError, match=words):
+        fq.solve(tmp_path / name, problem.y)
+
+
+def test_a_generator_is_to_be_packed(problem):
+    with pytest.raises(TypeError, match=r"`A` .* fastquad.pack\(A, 'A.fq'\)"):
+        fq.solve((matrix for matrix in problem.A), problem.y)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("k", r"fastquad.Sparse\(k=...\)"), ("seed", "rng=..."), ("random_state", "rng=..."), ("n_jobs", "n_threads=...")],
+)
+def test_options_of_other_libraries_have_a_name_here(problem, option, words):
+    with pytest.raises(TypeError, match=f"no option `{option}`: give .*{words}"):
+        fq.solve(problem.A, problem.y, **{option: 3})
+
+
+def test_y_as_a_path(problem):
+    with pytest.raises(TypeError, match=r"numpy.load\('y.npy'\)"):
+        fq.solve(problem.A, "y.npy")
+
+
+def test_a_home_folder_is_found(problem, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    np.save(tmp_path / "A.npy", problem.A)
+    assert fq.as_measurements("~/A.npy").m == 60
+    fq.pack("~/A.npy", "~/A.fq")
+    assert (tmp_path / "A.fq").is_dir()
+    assert fq.open("~/A.fq").m == 60

@@ -1,0 +1,400 @@
+"""What is known of x: posteriors against sums and integrals, solves with each prior, and with a wrong one."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+import fastquad as fq
+from fastquad._kernels import piecewise
+from fastquad.measurements.structured.basis import BasisTensor
+from fastquad.numerics.grouping import Groups
+from fastquad.numerics.nonnegative import NonnegativeDescent
+from fastquad.priors import basis
+from fastquad.priors.slab import PositiveSlab, StructuredSlab
+
+
+def gaussian(m, n, rng):
+    return rng.standard_normal((m, n, n))
+
+
+def nonnegative_signal(n, k, rng):
+    x = np.zeros(n)
+    x[rng.permutation(n)[:k]] = np.abs(rng.standard_normal(k))
+    return x
+
+
+# -- posteriors -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("b", [-60.0, -3.0, 0.1, 8.0])
+@pytest.mark.parametrize("mu0", [-1.5, 0.0, 2.0])
+def test_positive_slab_is_the_integral(b, mu0):
+    a, s2 = 4.0, 1.7
+    slab = PositiveSlab(s2)
+    slab.mu0 = mu0
+
+    def density(x):
+        # Relative to what b says of x = 0.
+        return np.exp(b * x - a * x * x / 2) * norm.pdf(x, mu0, np.sqrt(s2)) / norm.cdf(mu0 / np.sqrt(s2))
+
+    moments = [quad(lambda x, p=p: x**p * density(x), 0, 12, epsabs=0, limit=200)[0] for p in range(3)]
+    mean, second, evidence = (float(part) for part in slab.posterior(np.array(b), a))
+    assert mean == pytest.approx(moments[1] / moments[0], rel=2e-3)
+    assert second == pytest.approx(moments[2] / moments[0], rel=5e-3)
+    assert evidence == pytest.approx(np.log(moments[0]), abs=1e-6)
+
+
+def test_a_group_is_zero_or_not_as_one():
+    b, a, rho, s2 = np.array([0.5, 2.0, -1.0, 0.3]), 2.0, 0.3, 1.3
+    groups = Groups([0, 0, 1, 1])
+    denoiser = StructuredSlab(4, rho, rho * s2 * 4, groups=groups)
+    weight = denoiser.denoise(b, a).weight
+    for members in ([0, 1], [2, 3]):
+        # b ~ N(0, a + a² s2) where the group is there, N(0, a) where it is not.
+        there = np.prod(norm.pdf(b[members], scale=np.sqrt(a + a * a * s2)))
+        absent = np.prod(norm.pdf(b[members], scale=np.sqrt(a)))
+        expected = rho * there / (rho * there + (1 - rho) * absent)
+        np.testing.assert_allclose(weight[members], expected, rtol=1e-10)
+
+
+def test_change_points_are_the_sum_over_all_cuts():
+    rng = np.random.default_rng(0)
+    n, a, h, s2 = 7, 2.0, 0.3, 1.4
+    b = a * np.repeat([1.0, -0.5], [3, 4]) + np.sqrt(a) * rng.standard_normal(n)
+    total, mean, second, jump, segments, squares = 0.0, np.zeros(n), np.zeros(n), np.zeros(n), 0.0, 0.0
+    for cuts in itertools.product([False, True], repeat=n - 1):
+        edges = [0, *(j + 1 for j in range(n - 1) if cuts[j]), n]
+        weight = h ** sum(cuts) * (1 - h) ** (n - 1 - sum(cuts))
+        levels = []
+        for i, j in itertools.pairwise(edges):
+            P, B = a * (j - i) + 1 / s2, b[i:j].sum()
+            weight *= np.exp(0.5 * B * B / P) / np.sqrt(s2 * P)
+            levels += [(B / P, B * B / P**2 + 1 / P)] * (j - i)
+            squares_here = B * B / P**2 + 1 / P
+            levels[-1] = (*levels[-1], squares_here)
+        total += weight
+        mean += weight * np.array([level[0] for level in levels])
+        second += weight * np.array([level[1] for level in levels])
+        jump += weight * np.array([True, *cuts])
+        segments += weight * (len(edges) - 1)
+        squares += weight * sum(level[2] for level in levels if len(level) == 3)
+    got = piecewise.change_points(b, a, h, s2)
+    for value, expected in zip(got, (mean, second, jump, segments, squares), strict=True):
+        np.testing.assert_allclose(value, expected / total, rtol=1e-10)
+
+
+def test_levenberg_marquardt_stays_above_zero():
+    rng = np.random.default_rng(1)
+    A = gaussian(60, 20, rng)
+    A = (A + A.transpose(0, 2, 1)) / 2
+    x = nonnegative_signal(20, 8, rng)
+    y = np.einsum("ijk,j,k->i", A, x, x)
+    start = np.maximum(x + 0.2 * rng.standard_normal(20), 0.0)
+    descent = NonnegativeDescent(y, start, A @ start)
+    while not descent.finished():
+        z = descent.proposal()
+        assert z.min() >= 0
+        descent.advance(z, A @ z)
+    np.testing.assert_allclose(descent.z, x, atol=1e-10)
+
+
+# -- solves -----------------------------------------------------------------------------------------------------
+
+
+def test_nonnegative_with_its_sign():
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        A, x = gaussian(80, 100, rng), nonnegative_signal(100, 40, rng)
+        solution = fq.solve(A, fq.measure(A, x), prior=fq.Sparse(nonnegative=True))
+        assert solution.status is fq.Status.EXACT
+        assert fq.distance(solution.x, x, signed=True) < 1e-9
+        assert solution.x.min() >= 0
+
+
+def test_pursuit_is_turned_to_the_right_sign():
+    rng = np.random.default_rng(3)
+    A, x = gaussian(30, 100, rng), nonnegative_signal(100, 4, rng)
+    solution = fq.solve(A, fq.measure(A, x), prior=fq.Sparse(nonnegative=True))
+    assert solution.method == "pursuit"
+    assert fq.distance(solution.x, x, signed=True) < 1e-9
+
+
+def test_groups_as_labels_or_as_index_sets():
+    rng = np.random.default_rng(4)
+    labels = rng.permutation(np.repeat(np.arange(20), 5))
+    x = np.where(np.isin(labels, [3, 7, 12, 15]), rng.standard_normal(100), 0.0)
+    A = gaussian(70, 100, rng)
+    y = fq.measure(A, x)
+    sets = [np.flatnonzero(labels == g) for g in range(20)]
+    first, second = (fq.solve(A, y, prior=fq.Sparse(groups=groups)) for groups in (labels, sets))
+    assert first.status is fq.Status.EXACT
+    assert fq.distance(first.x, x) < 1e-9
+    np.testing.assert_array_equal(first.x, second.x)
+
+
+def test_groups_of_complex_numbers():
+    rng = np.random.default_rng(15)
+    labels = np.arange(40) // 4
+    H = rng.standard_normal((110, 40, 40)) + 1j * rng.standard_normal((110, 40, 40))
+    H = (H + H.conj().transpose(0, 2, 1)) / 2
+    x = np.where(labels < 4, rng.standard_normal(40) + 1j * rng.standard_normal(40), 0.0)
+    y = np.einsum("ijk,j,k->i", H, x.conj(), x).real
+    solution = fq.solve(H, y, prior=fq.Sparse(groups=labels))
+    assert solution.success
+    assert fq.distance(solution.x, x) < 1e-9
+    with pytest.raises(ValueError, match="`nonnegative` must not be given for a complex signal"):
+        fq.solve(H, y, prior=fq.Sparse(nonnegative=True))
+
+
+def test_nonnegative_groups():
+    rng = np.random.default_rng(5)
+    labels = np.repeat(np.arange(20), 5)
+    x = np.where(np.isin(labels, np.arange(8)), np.abs(rng.standard_normal(100)), 0.0)
+    A = gaussian(75, 100, rng)
+    solution = fq.solve(A, fq.measure(A, x), prior=fq.Sparse(groups=labels, nonnegative=True))
+    assert fq.distance(solution.x, x, signed=True) < 1e-9
+
+
+def test_a_part_of_the_support():
+    rng = np.random.default_rng(6)
+    problem = fq.problems.gaussian(m=70, n=100, k=20, rng=6)
+    known = rng.permutation(np.flatnonzero(problem.x))[:10]
+    solution = fq.solve(problem.A, problem.y, prior=fq.Sparse(support=known, partial=True))
+    assert solution.status is fq.Status.EXACT
+    assert fq.distance(solution.x, problem.x) < 1e-9
+
+
+def piecewise_signal(n, segments, rng):
+    cuts = np.sort(rng.permutation(n - 1)[: segments - 1] + 1)
+    return rng.standard_normal(segments)[np.searchsorted(cuts, np.arange(n), side="right")]
+
+
+def test_piecewise_constant():
+    rng = np.random.default_rng(7)
+    A, x = gaussian(50, 128, rng), piecewise_signal(128, 8, rng)
+    y = fq.measure(A, x)
+    solution = fq.solve(A, y, prior=fq.PiecewiseConstant())
+    assert solution.status is fq.Status.EXACT
+    assert fq.distance(solution.x, x) < 1e-9
+    assert np.count_nonzero(np.diff(solution.x)) == 7
+    assert not fq.solve(A, y, max_passes=100).success
+
+
+@pytest.mark.parametrize("values", [(-1, 1), (0, 1), (0, 1, 2)])
+def test_few_values(values):
+    rng = np.random.default_rng(8)
+    A, x = gaussian(90, 80, rng), rng.choice(values, 80).astype(float)
+    prior = fq.Discrete(values)
+    solution = fq.solve(A, fq.measure(A, x), prior=prior)
+    assert solution.status is fq.Status.EXACT
+    assert fq.distance(solution.x, x, signed=not prior.signed) == 0
+
+
+def test_few_values_by_fewer_measurements_than_coordinates_and_entries_of_two_values():
+    rng = np.random.default_rng(9)
+    A, x = rng.choice([-1.0, 1.0], (60, 64, 64)), rng.choice([-1.0, 1.0], 64)
+    solution = fq.solve(A, fq.measure(A, x), prior=fq.Discrete([-1, 1]))
+    assert solution.status is fq.Status.EXACT
+    few = fq.solve(A[:12], fq.measure(A[:12], x), prior=fq.Discrete([-1, 1]), x0=x)
+    assert few.residual == 0
+    assert few.status is fq.Status.AMBIGUOUS
+    assert "2^64 signals" in few.message
+
+
+def test_what_the_values_rule_out():
+    """Where A is in two blocks the sign of one is free; with 0 and 1 for values it is not."""
+    rng = np.random.default_rng(10)
+    A = gaussian(100, 40, rng)
+    A[:, :20, 20:] = A[:, 20:, :20] = 0
+    for values, status in (((-1, 1), fq.Status.AMBIGUOUS), ((0, 1), fq.Status.EXACT)):
+        x = rng.choice(values, 40).astype(float)
+        assert fq.solve(A, fq.measure(A, x), prior=fq.Discrete(values), x0=x).status is status
+    A[:, 7] = A[:, :, 7] = 0
+    solution = fq.solve(A, fq.measure(A, x), prior=fq.Discrete(values), x0=x)
+    assert solution.status is fq.Status.AMBIGUOUS
+    assert "do not tell the value of coordinate 7" in solution.message
+
+
+PRIORS = {
+    "nonnegative": (lambda rng: nonnegative_signal(60, 15, rng), fq.Sparse(nonnegative=True)),
+    "piecewise": (lambda rng: piecewise_signal(60, 6, rng), fq.PiecewiseConstant()),
+    "discrete": (lambda rng: rng.choice([-1.0, 1.0], 60), fq.Discrete([-1, 1])),
+    "groups": (
+        lambda rng: np.where(np.arange(60) // 5 < 3, rng.standard_normal(60), 0.0),
+        fq.Sparse(groups=np.arange(60) // 5),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_under_noise_each_prior_says_how_far_off_it_is(name):
+    make, prior = PRIORS[name]
+    rng = np.random.default_rng(11)
+    A, x = gaussian(75, 60, rng), make(rng)
+    y = fq.measure(A, x) + 0.05 * float(x @ x) * rng.standard_normal(75)
+    solution = fq.solve(A, y, prior=prior)
+    assert solution.status is fq.Status.CONVERGED
+    assert solution.error is not None
+    assert fq.distance(solution.x, x) < 3 * solution.error + 1e-12 < 0.3
+    assert solution.n_passes < 60
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_batches_kinds_of_tensors_and_checkpoints(name, tmp_path):
+    make, prior = PRIORS[name]
+    rng = np.random.default_rng(12)
+    A, X = gaussian(75, 60, rng), np.stack([make(rng), make(rng)])
+    A = (A + A.transpose(0, 2, 1)) / 2
+    Y = fq.measure(A, X)
+    batch = fq.solve(A, Y, prior=prior)
+    assert batch.success.all()
+    for solution, x, y in zip(batch, X, Y, strict=True):
+        assert fq.distance(solution.x, x) < 1e-9
+        packed = fq.solve(fq.pack(A), y, prior=prior)
+        assert fq.distance(packed.x, x) < 1e-9
+    whole = fq.solve(A, Y[0], prior=prior)
+    path = tmp_path / "solve"
+    fq.solve(A, Y[0], prior=prior, checkpoint=path, max_passes=3)
+    resumed = fq.solve(A, Y[0], prior=prior, checkpoint=path)
+    np.testing.assert_array_equal(resumed.x, whole.x)
+
+
+# -- a basis ----------------------------------------------------------------------------------------------------
+
+
+def sparse_signal(n, k, rng):
+    z = np.zeros(n)
+    z[rng.permutation(n)[:k]] = rng.standard_normal(k)
+    return z
+
+
+@pytest.mark.parametrize("name", ["dct", "haar", "db2"])
+def test_bases_by_name_are_orthonormal_and_found(name):
+    if name != "dct":
+        pytest.importorskip("pywt")
+    rng = np.random.default_rng(16)
+    D = basis.matrix(name, 64)
+    np.testing.assert_allclose(D.T @ D, np.eye(64), atol=1e-12)
+    A, x = gaussian(50, 64, rng), D @ sparse_signal(64, 6, rng)
+    seen = []
+    solution = fq.solve(
+        A, fq.measure(A, x), prior=fq.Sparse(basis=name), x_true=x, callback=lambda state: seen.append(state.x.size)
+    )
+    assert solution.status is fq.Status.EXACT
+    assert fq.distance(solution.x, x) < 1e-9
+    assert set(seen) == {64}
+    assert solution.history["distance"].shape == solution.history["residual"].shape
+    assert "6 nonzero coefficients" in solution.message
+
+
+def test_more_columns_than_coordinates():
+    rng = np.random.default_rng(17)
+    D = np.concatenate([np.eye(50), basis.matrix("dct", 50)], axis=1)
+    A, x = gaussian(60, 50, rng), D @ sparse_signal(100, 3, rng)
+    solution = fq.solve(A, fq.measure(A, x), prior=fq.Sparse(basis=D))
+    assert solution.success
+    assert fq.distance(solution.x, x) < 1e-9
+
+
+def test_a_basis_that_is_not_stored():
+    rng = np.random.default_rng(18)
+    A, D = gaussian(40, 30, rng), basis.matrix("dct", 30)[:, :20]
+    tensor = BasisTensor(fq.as_measurements(A), D)
+    assert fq.check_gradient(tensor).ok
+    x = D @ sparse_signal(20, 3, rng)
+    solution = fq.solve(tensor, fq.measure(A, x))
+    assert fq.distance(D @ solution.x, x) < 1e-9
+
+
+def test_nonnegative_in_a_basis():
+    rng = np.random.default_rng(19)
+    A, x = gaussian(75, 100, rng), basis.matrix("dct", 100) @ nonnegative_signal(100, 30, rng)
+    solution = fq.solve(A, fq.measure(A, x), prior=fq.Sparse(basis="dct", nonnegative=True))
+    assert fq.distance(solution.x, x, signed=True) < 1e-9
+
+
+# -- what a wrong prior must not do, and what is refused -----------------------------------------------------------
+
+
+def test_a_wrong_prior_is_no_success():
+    rng = np.random.default_rng(13)
+    for _ in range(4):
+        problem = fq.problems.gaussian(m=75, n=60, k=20, rng=rng)
+        wrong = (
+            fq.Sparse(nonnegative=True), fq.PiecewiseConstant(), fq.Discrete([0, 1]),
+            fq.Sparse(groups=np.arange(60) // 6), fq.Sparse(support=np.flatnonzero(problem.x == 0)[:10], partial=True),
+        )  # fmt: skip
+        for prior in wrong:
+            solution = fq.solve(problem.A, problem.y, prior=prior, max_time=2)
+            assert not solution.success or fq.distance(solution.x, problem.x) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "said"),
+    [
+        (lambda: fq.Sparse(nonnegative=1), TypeError, "`nonnegative` must be True or False, got 1."),
+        (lambda: fq.Sparse(partial=True), ValueError, "`support` must be given where `partial` is True"),
+        (lambda: fq.Sparse(support=[1], nonnegative=True), ValueError, "`support` cannot be combined with"),
+        (lambda: fq.Sparse(support=[1, 2], partial=True, k=1), ValueError, "`k` must be at least the 2 coordinates"),
+        (lambda: fq.Sparse(groups=[[0, 1], [1, 2]]), ValueError, "`groups` must not overlap, but coordinate 1"),
+        (lambda: fq.Sparse(groups=[]), ValueError, "`groups` must be labels"),
+        (lambda: fq.Sparse(fixed={0: 1.0}, nonnegative=True), ValueError, "`fixed` cannot be combined with"),
+        (lambda: fq.Discrete([1]), ValueError, "`values` must be at least two different numbers"),
+    ],
+)
+def test_refused(make, error, said):
+    with pytest.raises(error, match=said.replace("(", r"\(")):
+        make()
+
+
+def test_a_method_that_cannot_use_the_prior_names_one_that_can():
+    problem = fq.problems.gaussian(m=20, n=12, k=3, rng=0)
+    for prior, what in ((fq.Sparse(nonnegative=True), "`nonnegative`"), (fq.PiecewiseConstant(), "PiecewiseConstant")):
+        with pytest.raises(ValueError, match=f"`method` must be able to use {what}, as 'auto'.* are, got 'spf'"):
+            fq.solve(problem.A, problem.y, prior=prior, method="spf")
+    with pytest.raises(ValueError, match="`basis` must have n = 12 rows"):
+        fq.solve(problem.A, problem.y, prior=fq.Sparse(basis=np.eye(5)))
+    with pytest.raises(ValueError, match="`groups` must have a label for each of 12 coordinates, got 3"):
+        fq.solve(problem.A, problem.y, prior=fq.Sparse(groups=[0, 0, 1]))
+
+
+def test_distance_with_its_sign():
+    assert fq.distance([-3.0, -4.0], [3.0, 4.0]) == 0
+    assert fq.distance([-3.0, -4.0], [3.0, 4.0], signed=True) == 2
+
+
+# -- one's own ------------------------------------------------------------------------------------------------------
+
+
+def test_check_prior_tells_what_is_wrong():
+    class NotAPosterior(fq.Prior):
+        def denoise(self, b, a):
+            return b / (a + 1), np.full(b.size, 2 / (a + 1))
+
+    class Short(fq.Prior):
+        def denoise(self, b, a):
+            return b[:-1], b[:-1] ** 2
+
+    assert fq.check_prior(fq.Sparse(nonnegative=True, groups=np.arange(20) // 2), n=20).ok
+    assert fq.check_prior(fq.Discrete([-1, 0, 1]), n=20).ok
+    assert "must be a posterior" in fq.check_prior(NotAPosterior(), n=5).problems[0]
+    assert "must give a finite mean of shape (5,)" in fq.check_prior(Short(), n=5).problems[0]
+
+
+def test_a_prior_of_ones_own_with_one_method():
+    class Normal(fq.Prior):
+        """Nothing is known but the scale: one short method."""
+
+        def denoise(self, b, a):
+            return b / (a + 1), np.full(b.size, 1 / (a + 1))
+
+    rng = np.random.default_rng(14)
+    A, x = gaussian(90, 50, rng), rng.standard_normal(50)
+    solution = fq.solve(A, fq.measure(A, x), prior=Normal())
+    assert solution.status is fq.Status.EXACT
+    assert fq.distance(solution.x, x) < 1e-9
