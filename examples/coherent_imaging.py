@@ -63,7 +63,7 @@ def main():
     y = y + sigma * rng.standard_normal(A.m)
     print(f"{A.m} intensities of {A.n} pixels: {A.nbytes / 1e6:.0f} MB, in place of {A.m * A.n**2 * 8 / 1e6:.0f} MB")
     start = time.perf_counter()
-    solution = fq.solve(A, y, noise=sigma or None, max_time=60)
+    solution = fq.solve(A, y, signal="real", noise=sigma or None, max_time=60)
     print(f"{solution.method}, {solution.n_passes:.0f} passes, {time.perf_counter() - start:.1f} s: {solution.message}")
     print(f"relative error, up to sign: {float(fq.distance(solution.x, x)):.1e}")
     return 0 if solution.success else 1

@@ -15,13 +15,12 @@ The same seed gives the same weights on the same machine with the same PyTorch. 
 """
 
 import argparse
-import sys
-import time
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
+from tqdm import tqdm
 
 from fastquad import datasets, decoders
 
@@ -54,18 +53,12 @@ def layers(linear, h):
     return linear[-1](h)
 
 
-def progress(done, total, text):
-    """One line on stderr, rewritten."""
-    filled = 30 * done // total
-    end = "\n" if done == total else ""
-    print(f"\r[{'#' * filled}{'.' * (30 - filled)}] {text}", end=end, file=sys.stderr, flush=True)
-
-
 def train(images, *, epochs, batch, rate, generator):
-    """The trained autoencoder; prints a progress bar an epoch."""
+    """The trained autoencoder; a progress bar shows the ELBO, and the time left."""
     model = Autoencoder()
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
-    start, n_batches = time.perf_counter(), len(images) // batch
+    n_batches = len(images) // batch
+    bar = tqdm(total=epochs * n_batches, unit=" steps", disable=None)
     for epoch in range(epochs):
         order = torch.randperm(len(images), generator=generator)
         total = 0.0
@@ -76,10 +69,9 @@ def train(images, *, epochs, batch, rate, generator):
             loss.backward()
             optimizer.step()
             total += loss.item()
-            if (step + 1) % 20 == 0:
-                seconds = time.perf_counter() - start
-                text = f"epoch {epoch + 1}/{epochs}  train ELBO {-total / (step + 1):8.2f}  {seconds:4.0f} s"
-                progress(step + 1, n_batches, text)
+            bar.set_postfix_str(f"epoch {epoch + 1}, train ELBO {-total / (step + 1):.2f}", refresh=False)
+            bar.update()
+    bar.close()
     return model
 
 

@@ -1,0 +1,66 @@
+"""Names of the API in code become links to their pages, in docstrings and prose: `fq.solve(A, y)`, `Solution`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+
+_API = Path(__file__).parent.parent / "api.rst"
+_NAMES = set(re.findall(r"^   ([A-Za-z_][\w.]*)$", _API.read_text(encoding="utf-8"), re.MULTILINE))
+_CODE = re.compile(r"(?:(?P<package>fq|fastquad)\.)?(?P<name>[A-Za-z_][\w.]*)(?:\(.*\)|=.*)?$", re.DOTALL)
+
+
+def target(code: str) -> str | None:
+    """The full name of what a piece of code is about, where that has a page."""
+    match = _CODE.match(code)
+    # A bare name is taken for the API's only where it is a class: `open` and `solve` may be anything.
+    if match is None or not (match["package"] or match["name"][0].isupper()):
+        return None
+    name = match["name"]
+    while name and name not in _NAMES:
+        name = name.rpartition(".")[0]
+    return f"fastquad.{name}" if name else None
+
+
+def link(app: Sphinx, tree: nodes.document) -> None:
+    """Put each piece of code that is about the API into a reference to it."""
+    here = app.env.docname
+    for literal in list(tree.findall(nodes.literal)):
+        if isinstance(literal.parent, nodes.reference | addnodes.pending_xref | nodes.title):
+            continue
+        name = target(literal.astext())
+        if name is None or here == f"generated/{name}":
+            continue
+        literal.replace_self(reference(literal.deepcopy(), name, here))
+
+
+def link_types(app: Sphinx, tree: nodes.document) -> None:
+    """The same for the types of parameters, which are not code."""
+    here = app.env.docname
+    for classifier in list(tree.findall(nodes.classifier)):
+        parts: list[nodes.Node] = []
+        for word in re.split(r"((?:fastquad\.)?[A-Z]\w+)", classifier.astext()):
+            name = target(word) if word[:1].isupper() or word.startswith("fastquad.") else None
+            text = nodes.inline("", word)
+            parts.append(text if name is None or here == f"generated/{name}" else reference(text, name, here))
+        classifier.children.clear()
+        classifier += parts
+
+
+def reference(node: nodes.Node, name: str, here: str) -> nodes.Node:
+    """A node as a link to the page of a name."""
+    found = addnodes.pending_xref(
+        "", refdomain="py", reftype="obj", reftarget=name, refexplicit=True, refwarn=False, refdoc=here
+    )
+    found += node
+    return found
+
+
+def setup(app: Sphinx) -> dict:
+    app.connect("doctree-read", link)
+    app.connect("doctree-read", link_types)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
