@@ -14,22 +14,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
-from fastquad.embedding import complex_data, complex_signal, read, takes_complex
 from fastquad.engine.driver import drive, finish
 from fastquad.engine.problem import Problem
 from fastquad.engine.run import Limits, Run
 from fastquad.engine.steps import End, Outcome, State, Steps
-from fastquad.lifting import takes_affine
 from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.structured.affine import AffineTensor
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
+from fastquad.reductions.affine import takes_affine
+from fastquad.reductions.basis import takes_basis
+from fastquad.reductions.complex import complex_data, complex_signal, read, takes_complex
 from fastquad.solution import Solution, SolutionBatch
 from fastquad.solvers import METHODS, Method, by_name, load
 from fastquad.solvers.base import Solver
-from fastquad.synthesis import takes_basis
 from fastquad.system import threads
 from fastquad.system.memory import budget
 from fastquad.typing import Float, Number
