@@ -18,7 +18,7 @@ handed over.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from fastquad.engine.watch import Watch
 from fastquad.measurements.base import Measurements
 from fastquad.solution import Solution
 from fastquad.system import threads
+from fastquad.typing import Asks
 
 if TYPE_CHECKING:
     from fastquad.engine.checkpoint import Checkpoint
@@ -84,7 +85,7 @@ def _drive(answerer: _Answerer, runs: list[Run]) -> None:
                 answerer.serve(run)
 
 
-def finish(measurements: Measurements, routine: Generator[Request, Any, Any], n_threads: int | None = None) -> Any:
+def finish(measurements: Measurements, routine: Asks[Any], n_threads: int | None = None) -> Any:
     """Run a routine that only asks, and reports no steps, to its end; what it returns."""
     answerer = _Answerer(measurements, n_threads)
     answer = None

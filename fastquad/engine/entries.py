@@ -8,16 +8,14 @@ that the user can be told, and so that an answer is not certified where the stru
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.measurements.contractions import Block, Diagonals
-from fastquad.typing import Float, Indices
+from fastquad.typing import Asks, Float, Indices
 
 # Rows, and columns, of the sampled block.
 _SIDE = 8
@@ -81,7 +79,7 @@ class Entries:
         return f"The entries of A {' and '.join(traits)}." if traits else ""
 
 
-def sample_entries(problem: Problem) -> Generator[Any, Any, Entries]:
+def sample_entries(problem: Problem) -> Asks[Entries]:
     """Look at the diagonals and at a small block off the diagonal."""
     m, n = problem.m, problem.n
     diagonals = yield Diagonals()
@@ -107,7 +105,7 @@ def sample_entries(problem: Problem) -> Generator[Any, Any, Entries]:
     )
 
 
-def _sample_complex(problem: Problem, diagonals: Float) -> Generator[Any, Any, Entries]:
+def _sample_complex(problem: Problem, diagonals: Float) -> Asks[Entries]:
     """The same for Hermitian matrices, of which the rows of Re alone have every number once: Re and Im in turn."""
     m, n = problem.m, problem.n // 2
     side = min(_SIDE // 2, (n - 1) // 3)

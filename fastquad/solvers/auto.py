@@ -18,9 +18,9 @@ affordable, a fit that is far better than chance (`fastquad.solvers.parts.noise_
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,9 +43,9 @@ from fastquad.solvers.parts import noise_fit as noise
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.solvers.pursuit import solver as pursuit
 from fastquad.solvers.pursuit import tuning
-from fastquad.typing import Float
+from fastquad.typing import Asks, Float
 
-Stage = Generator[Any, Any, Outcome | None]
+Stage = Asks[Outcome | None]
 
 # The inverse variance of entries of A whose squares are numbers lies within this factor of one.
 _EXTREME = 1e210
@@ -301,7 +301,7 @@ class _Desk:
                 return outcome
         return None
 
-    def _messages(self) -> Generator[Any, Any, amp.Search]:
+    def _messages(self) -> Asks[amp.Search]:
         if self.messages is None:
             self.messages = yield from amp.Search.begin(self.problem, self.entries, self.cache)
         return self.messages

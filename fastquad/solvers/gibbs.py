@@ -16,9 +16,6 @@ packed copy of A that pursuit keeps, at a tenth of a millisecond for n = 100; wh
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 import numpy as np
 
 from fastquad._kernels import gibbs as kernel
@@ -26,7 +23,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Step
 from fastquad.solvers.pursuit.pairs import PairStore
-from fastquad.typing import Float
+from fastquad.typing import Asks, Float
 
 # Sweeps between two looks at the budget.
 _ROUND = 50
@@ -63,7 +60,7 @@ class Chain:
         self.rho = 0.3
         self.scratch = np.empty((problem.n + 1, store.length), dtype=np.float32)
 
-    def cycle(self) -> Generator[Any, Any, Float]:
+    def cycle(self) -> Asks[Float]:
         """One cycle of temperatures; the sample at its end, (n,)."""
         n, rng = self.problem.n, self.problem.rng
         schedule = positive_temperatures() if self.positive else temperatures()

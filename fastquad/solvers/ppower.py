@@ -11,7 +11,6 @@ E[S] = x x^T, and each entry of S w_0 carries noise of variance `Σ y_i² / (2 m
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -26,7 +25,7 @@ from fastquad.priors.generative import Generative
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.latent.search import Unknowns
 from fastquad.solvers.latent.trust import estimate, judged
-from fastquad.typing import Float
+from fastquad.typing import Asks, Float
 
 
 class Target(NamedTuple):
@@ -63,7 +62,7 @@ class Projecting(Solver):
 
     def project(
         self, problem: Problem, v: Float, noise: float, *, warm: Float | None = None, direction: bool
-    ) -> Generator[Any, Any, Float]:
+    ) -> Asks[Float]:
         """The code of `P_G(v)`; all signals that wait for theirs are projected in one batch."""
         prior: Any = problem.prior
         if self.projection == "adam":
@@ -136,7 +135,7 @@ def _constant(n: int) -> Float:
     return w
 
 
-def power_step(solver: Projecting, problem: Problem, w0: Float | None = None) -> Generator[Any, Any, Float]:
+def power_step(solver: Projecting, problem: Problem, w0: Float | None = None) -> Asks[Float]:
     """The code of `P_G(S w_0)`: one pass. `S w_0` says nothing about ‖x‖, so only its direction counts."""
     w0 = _constant(problem.n) if w0 is None else w0 / np.linalg.norm(w0)
     W = yield Products(w0)

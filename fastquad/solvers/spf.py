@@ -14,21 +14,19 @@ next step.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import lapack, lstsq
 
 from fastquad import arguments
 from fastquad.engine.problem import Problem
-from fastquad.engine.requests import Request
 from fastquad.engine.steps import End, Note, Outcome, Snapshot, Step, Steps
 from fastquad.measurements.contractions import SidedProducts
 from fastquad.numerics.grouping import Groups
 from fastquad.solvers.base import Solver, negligible_step, options
 from fastquad.solvers.parts.spectral import EMPTY_SUPPORT_NOTE, spectral_start
-from fastquad.typing import Float
+from fastquad.typing import Asks, Float
 
 # The normal equations square the condition number: above this reciprocal one, they lose no more than six digits.
 _WELL_CONDITIONED = 1e-6
@@ -108,7 +106,7 @@ class SPF(Solver):
             raise ValueError(f"`k` must be at most n = {problem.n}, got {k}.")
         return k
 
-    def _start(self, problem: Problem) -> Generator[Request | Note, Any, tuple[Float, bool]]:
+    def _start(self, problem: Problem) -> Asks[tuple[Float, bool]]:
         """The first v, of norm one, and whether the support estimate was empty."""
         if problem.x0 is not None:
             return _normalised(problem.x0), False

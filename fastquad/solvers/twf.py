@@ -16,23 +16,21 @@ passes a step. In Wirtinger flow the next products are then known by linearity, 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
 from itertools import count
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastquad import arguments
 from fastquad.engine.problem import Problem
-from fastquad.engine.requests import Request
 from fastquad.engine.steps import End, Note, Outcome, Snapshot, Step, Steps
 from fastquad.measurements.contractions import Products
 from fastquad.numerics import quartic
 from fastquad.numerics.shrinkage import Shrinkage, grouped, shrinkage
 from fastquad.solvers.base import Solver, negligible_step, options
 from fastquad.solvers.parts.spectral import EMPTY_SUPPORT_NOTE, spectral_start
-from fastquad.typing import Float
+from fastquad.typing import Asks, Float
 
 # The method has diverged where the residual is this many times the first one.
 _DIVERGED = 1e6
@@ -114,7 +112,7 @@ class _Flow(Solver):
                 W, age = (yield Products(x, out=W)), 0
         raise AssertionError("unreachable")
 
-    def _start(self, problem: Problem) -> Generator[Request | Note, Any, tuple[Float, bool]]:
+    def _start(self, problem: Problem) -> Asks[tuple[Float, bool]]:
         """The first iterate, and whether the support estimate was empty."""
         within = problem.support
         if problem.x0 is not None:

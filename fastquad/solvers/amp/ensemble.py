@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.measurements.contractions import Diagonals, Products, Sweep, WeightedSum
 from fastquad.noise import Gaussian, Noise, Outliers, Score, Unequal
-from fastquad.typing import Float
+from fastquad.typing import Asks, Float
 
 # The n×n matrices of doubles that are in memory at once: S0, one S for each of a batch, and what an eigendecomposition
 # takes.
@@ -49,7 +48,7 @@ class Ensemble:
     phi2: float
     noise: Noise
 
-    def sweep(self, Z: Float, V: Float, C: Float, noises: list[Noise]) -> Generator[Any, Any, list[Pass]]:
+    def sweep(self, Z: Float, V: Float, C: Float, noises: list[Noise]) -> Asks[list[Pass]]:
         """A pass for each column of Z, V (n, b) and C (m, b).
 
         `r = c − A(zz^T + diag v)`, centred. One pass where the noise is linear, two where it is not.
@@ -83,7 +82,7 @@ class Ensemble:
         return answers
 
 
-def _fused(Z: Float, V: Float, C: Float) -> Generator[Any, Any, tuple[Float, Float]]:
+def _fused(Z: Float, V: Float, C: Float) -> Asks[tuple[Float, Float]]:
     """`R = C − A(zz^T + diag v)` and `Σ_i r_i Ã_i` of each column, one pass.
 
     Float arithmetic is enough, where A is stored so: AMP only finds the way, and what it finds is fitted in double.
@@ -96,7 +95,7 @@ def _fused(Z: Float, V: Float, C: Float) -> Generator[Any, Any, tuple[Float, Flo
     return r[:, None], S[None]
 
 
-def prepare(problem: Problem, entries: Entries) -> Generator[Any, Any, Ensemble]:
+def prepare(problem: Problem, entries: Entries) -> Asks[Ensemble]:
     """Read what AMP starts from: the diagonals, S0, and Ā where A is not centred."""
     m, y, gain = problem.m, problem.y, entries.gain
     diagonals = yield Diagonals()

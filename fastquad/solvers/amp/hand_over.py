@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +15,7 @@ from fastquad.solvers.amp.ensemble import Ensemble
 from fastquad.solvers.amp.run import Walk, cosine
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.solvers.parts.noise_fit import stationary
-from fastquad.typing import Float, Indices
+from fastquad.typing import Asks, Float, Indices
 
 # A hand-over either converges within a few steps, or is in the wrong valley.
 _RULE = Rule(max_steps=20, patience=4, bottom=1e-3)
@@ -42,7 +40,7 @@ class SparseHandOver:
     #: Where descents ended without an exact fit: the bottoms of valleys.
     bottoms: list[Fit] = field(default_factory=list)
 
-    def __call__(self, walk: Walk) -> Generator[Any, Any, Fit]:
+    def __call__(self, walk: Walk) -> Asks[Fit]:
         """On the coordinates that AMP holds for nonzero."""
         groups = self.problem.groups
         if groups is None:
@@ -59,7 +57,7 @@ class SparseHandOver:
             return None
         return Outcome(found.x, found.residual, free=found.support.size, method="amp")
 
-    def largest(self, x: Float, importance: Float, size: int) -> Generator[Any, Any, Fit]:
+    def largest(self, x: Float, importance: Float, size: int) -> Asks[Fit]:
         """From x on the most important coordinates."""
         m, n = self.problem.m, self.problem.n
         size = min(size, m - 1 + self.problem.turning, n)
@@ -77,7 +75,7 @@ class SparseHandOver:
                 result = self._bottom(result.x, np.arange(n)) or (yield from self._enlarge(result, target))
         return result
 
-    def _fit(self, x: Float, support: Indices) -> Generator[Any, Any, Fit]:
+    def _fit(self, x: Float, support: Indices) -> Asks[Fit]:
         """Levenberg–Marquardt; where it ends is remembered."""
         result = yield from fit(self.problem, x, support, _RULE, self.cache)
         self.at_bottom(result)
@@ -97,7 +95,7 @@ class SparseHandOver:
                 return found
         return None
 
-    def _enlarge(self, result: Fit, size: int) -> Generator[Any, Any, Fit]:
+    def _enlarge(self, result: Fit, size: int) -> Asks[Fit]:
         """Fit again with the coordinates whose columns of the Jacobian explain most of the residual."""
         W = yield Products(result.x)
         score = (result.r @ W) ** 2 / (np.einsum("ij,ij->j", W, W) + 1e-300)

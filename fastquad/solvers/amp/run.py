@@ -6,9 +6,9 @@ score of its model (`fastquad.noise`), what it knows of A in its ensemble.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from fastquad.noise import Score
 from fastquad.priors.base import Denoiser, Estimate
 from fastquad.solvers.amp.ensemble import Ensemble, Pass
 from fastquad.solvers.parts.descent import Fit
-from fastquad.typing import Float
+from fastquad.typing import Asks, Float
 
 # A relative residual below this shows that AMP has turned towards x.
 _NEAR = 0.6
@@ -69,7 +69,7 @@ class Attempt(NamedTuple):
 class HandOver(Protocol):
     """What takes a run's estimate over: a descent in the coordinates of the structure that the estimate shows."""
 
-    def __call__(self, walk: Walk) -> Generator[Any, Any, Fit]:
+    def __call__(self, walk: Walk) -> Asks[Fit]:
         """The fit that the descent ends at."""
 
     def outcome(self, found: Fit, ensemble: Ensemble) -> Outcome | None:
@@ -220,7 +220,7 @@ class Walk:
 
 def run(
     walks: list[Walk], hand_over: HandOver | None, max_sweeps: int, watch: Callable[[Walk], Belief | None] | None = None
-) -> Generator[Any, Any, bool]:
+) -> Asks[bool]:
     """Let runs go on side by side, until each has ended or had its sweeps; whether one was handed over exactly.
 
     `watch` is shown the run that explains most of y after each pass, and says what is believed of it.
@@ -249,7 +249,7 @@ def run(
     return False
 
 
-def _handed_over(walk: Walk, hand_over: HandOver | None) -> Generator[Any, Any, bool]:
+def _handed_over(walk: Walk, hand_over: HandOver | None) -> Asks[bool]:
     """Hand a run over where it is time; whether the fit is exact."""
     if hand_over is None or not walk.hands_over():
         return False

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +18,7 @@ from fastquad.solvers.amp.run import Attempt, Walk, run
 from fastquad.solvers.amp.starts import SparseStarts
 from fastquad.solvers.amp.trimmed import RobustHandOver
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
+from fastquad.typing import Asks
 
 # No sound measurement is this many standard deviations off.
 _FAR = 6.0
@@ -44,22 +43,22 @@ class Search:
     told: float = 0.0
 
     @classmethod
-    def begin(cls, problem: Problem, entries: Entries, cache: GrowingBlock) -> Generator[Any, Any, Search]:
+    def begin(cls, problem: Problem, entries: Entries, cache: GrowingBlock) -> Asks[Search]:
         """Read what AMP starts from."""
         ensemble = yield from prepare(problem, entries)
         hand_over = (RobustHandOver if problem.outliers else SparseHandOver)(problem, cache)
         return cls(problem, entries, ensemble, SparseStarts(problem, ensemble), hand_over)
 
-    def batch(self, attempts: list[Attempt], max_sweeps: int = SWEEPS) -> Generator[Any, Any, Outcome | None]:
+    def batch(self, attempts: list[Attempt], max_sweeps: int = SWEEPS) -> Asks[Outcome | None]:
         """Run these attempts; the outcome where one of them ends the solve. What has not settled is kept for later."""
         return (yield from self._run([Walk(self.problem, self.ensemble, each) for each in attempts], max_sweeps))
 
-    def go_on(self, max_sweeps: int = MAX_SWEEPS) -> Generator[Any, Any, Outcome | None]:
+    def go_on(self, max_sweeps: int = MAX_SWEEPS) -> Asks[Outcome | None]:
         """Let the runs that had not settled go on."""
         walks, self.unsettled = self.unsettled, []
         return (yield from self._run(walks, max_sweeps)) if walks else None
 
-    def _run(self, walks: list[Walk], max_sweeps: int) -> Generator[Any, Any, Outcome | None]:
+    def _run(self, walks: list[Walk], max_sweeps: int) -> Asks[Outcome | None]:
         yield from run(walks, self.hand_over, max_sweeps, self._watch)
         fits = [walk.fit for walk in walks if walk.fit is not None]
         if fits:

@@ -11,8 +11,6 @@ no choice of rows and coordinates fits so many by chance.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +23,7 @@ from fastquad.solvers.amp.ensemble import Ensemble
 from fastquad.solvers.amp.hand_over import SparseHandOver
 from fastquad.solvers.amp.run import Walk
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
-from fastquad.typing import Float, Indices
+from fastquad.typing import Asks, Float, Indices
 
 _RULE = Rule(max_steps=10)
 _ROUNDS = 12
@@ -46,7 +44,7 @@ Flags = NDArray[np.bool_]
 class RobustHandOver(SparseHandOver):
     """The hand-over to the measurements that agree; exact where they are more than chance could fit."""
 
-    def __call__(self, walk: Walk) -> Generator[Any, Any, Fit]:
+    def __call__(self, walk: Walk) -> Asks[Fit]:
         return (yield from trimmed(self.problem, walk, self.cache))
 
     def outcome(self, found: Fit, ensemble: Ensemble) -> Outcome | None:
@@ -62,7 +60,7 @@ class RobustHandOver(SparseHandOver):
         )  # fmt: skip
 
 
-def trimmed(problem: Problem, walk: Walk, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
+def trimmed(problem: Problem, walk: Walk, cache: GrowingBlock) -> Asks[Fit]:
     """The fit to the measurements that agree with it."""
     sound = walk.score.weight > 0.5
     size = min(int(np.count_nonzero(walk.weight > 0.1)) + 2, int(_SHARE * np.count_nonzero(sound)), problem.n)
@@ -85,7 +83,7 @@ def trimmed(problem: Problem, walk: Walk, cache: GrowingBlock) -> Generator[Any,
 
 def _alternate(
     problem: Problem, x: Float, support: Indices, sound: Flags, scale: float, cache: GrowingBlock
-) -> Generator[Any, Any, tuple[Fit, Flags]]:
+) -> Asks[tuple[Fit, Flags]]:
     """Fit the sound measurements, and take those for sound that the fit explains, in turn."""
     for _ in range(_ROUNDS):
         found = yield from fit(problem, x, support, _RULE, cache, np.where(sound, 1.0, _NOTHING))

@@ -6,9 +6,7 @@ is biased by their choice: it is no answer, but a start.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +20,7 @@ from fastquad.numerics.grouping import Groups
 from fastquad.solvers.amp.ensemble import Ensemble, prepare
 from fastquad.solvers.amp.run import Attempt, Walk, run
 from fastquad.solvers.amp.starts import SparseStarts, denoiser
-from fastquad.typing import Float, Indices
+from fastquad.typing import Asks, Float, Indices
 
 # How many of the likeliest coordinates are taken.
 SIZES = (50, 120)
@@ -46,7 +44,7 @@ def near(problem: Problem, ensemble: Ensemble, x: Float) -> Attempt:
     return Attempt(problem.completed(z), denoiser(problem, rho, 1.1 * ensemble.phi2), v=v)
 
 
-def from_blocks(problem: Problem, entries: Entries, ensemble: Ensemble) -> Generator[Any, Any, list[Attempt]]:
+def from_blocks(problem: Problem, entries: Entries, ensemble: Ensemble) -> Asks[list[Attempt]]:
     """Attempts from the best runs of AMP on blocks of the likeliest coordinates."""
     attempts: list[Attempt] = []
     if problem.fixed:  # a block would have to hold the known values
@@ -64,7 +62,7 @@ def from_blocks(problem: Problem, entries: Entries, ensemble: Ensemble) -> Gener
     return attempts
 
 
-def _on_block(problem: Problem, entries: Entries, members: Indices) -> Generator[Any, Any, Float | None]:
+def _on_block(problem: Problem, entries: Entries, members: Indices) -> Asks[Float | None]:
     """The estimate of the run that explains most of y with these coordinates alone, (n,)."""
     block = yield Block(members)
     groups = None if problem.groups is None else Groups(problem.groups.of[members])
@@ -82,7 +80,7 @@ def _on_block(problem: Problem, entries: Entries, members: Indices) -> Generator
     return z if z.any() else None
 
 
-def _every_start(problem: Problem, entries: Entries) -> Generator[Any, Any, list[Walk]]:
+def _every_start(problem: Problem, entries: Entries) -> Asks[list[Walk]]:
     """AMP on a block from the starts of its first two batches, without hand-over."""
     ensemble = yield from prepare(problem, entries)
     starts = SparseStarts(problem, ensemble)
@@ -97,7 +95,7 @@ class _Answers:
     def __init__(self, A: RawTensor) -> None:
         self.A, self.passes = A, 0.0
 
-    def finish(self, routine: Generator[Any, Any, list[Walk]]) -> list[Walk]:
+    def finish(self, routine: Asks[list[Walk]]) -> list[Walk]:
         """Run a routine to its end; what it returns."""
         answer = None
         while True:

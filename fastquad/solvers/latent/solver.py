@@ -30,7 +30,6 @@ turns out worse, and where there is no compressed A because `x0` was given, it i
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -44,7 +43,7 @@ from fastquad.solvers.base import Solver, options
 from fastquad.solvers.latent.model import Anchor, Local
 from fastquad.solvers.latent.search import NEGLIGIBLE, NoiseLevel, Start, Unknowns, learn, quadratic_residuals, search
 from fastquad.solvers.latent.trust import estimate, judged
-from fastquad.typing import Float
+from fastquad.typing import Asks, Float
 
 # As small as a relative residual can be expected to get.
 _ROUNDING = 1e-15
@@ -191,7 +190,7 @@ def _level_off(past: list[tuple[float, float]], level: NoiseLevel) -> bool:
     return fall < max(_FLAT * past[-1][0], 2 * level.noise[0])
 
 
-def _evaluate(unknowns: Unknowns, theta: Float) -> Generator[Any, Any, tuple[_Point, Normal]]:
+def _evaluate(unknowns: Unknowns, theta: Float) -> Asks[tuple[_Point, Normal]]:
     """The signal at θ, and the normal equations there: one pass."""
     codes, t = unknowns.split(theta[None])
     g, J = unknowns.prior.range.jacobian(codes.astype(unknowns.prior.range.dtype))

@@ -18,8 +18,6 @@ columns of W, however many coordinates δ has (see `share_left_out`).
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +44,7 @@ _MAX_LEFT_OUT = 1 / 2
 # part left out must be ruled out at this many standard deviations.
 _MOSTLY_EXPLAINED, _DEVIATIONS = 0.3, 2.5
 
-Proposal = Generator[Any, Any, tuple[Indices, Float] | None]
+Proposal = Asks[tuple[Indices, Float] | None]
 
 
 def conclusion(problem: Problem, entries: Entries, found: Fit, method: str) -> Asks[Outcome | None]:
@@ -78,7 +76,7 @@ def sigma(problem: Problem, residual: float, s: int) -> float:
     return residual * float(np.linalg.norm(problem.y)) / math.sqrt(max(1, problem.m - s))
 
 
-def convincing(problem: Problem, found: Fit) -> Generator[Any, Any, bool]:
+def convincing(problem: Problem, found: Fit) -> Asks[bool]:
     """Whether this is signal in noise: by the score, and by the noise level or else the look of the residual."""
     m, s = problem.m, found.support.size
     if problem.noiseless or not _beyond_chance(problem, found.residual, s):
@@ -110,7 +108,7 @@ def _beyond_chance(problem: Problem, residual: float, s: int) -> bool:
     return s <= MAX_SHARE * problem.m and score(problem, residual, s) < -needed
 
 
-def share_left_out(problem: Problem, found: Fit) -> Generator[Any, Any, float]:
+def share_left_out(problem: Problem, found: Fit) -> Asks[float]:
     """The share of ‖r‖² that is signal outside of the support: about 0 for noise, 1 where a part of x is left out.
 
     P has the other N columns of W, without their components in the span of the support's (r is orthogonal to it) and
@@ -124,7 +122,7 @@ def share_left_out(problem: Problem, found: Fit) -> Generator[Any, Any, float]:
     return float(np.sum((found.r @ P) ** 2)) / float(found.r @ found.r) - P.shape[1] / (problem.m - found.support.size)
 
 
-def sparsified(problem: Problem, found: Fit, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
+def sparsified(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Fit]:
     """A fit on too many coordinates, reduced to those that stand out of their standard errors; the better one by score.
 
     The errors of a fit have the variances `σ̂² ((4 W^T W)^{-1})_jj`.
@@ -143,7 +141,7 @@ def sparsified(problem: Problem, found: Fit, cache: GrowingBlock) -> Generator[A
     return fewer if better else found
 
 
-def stepwise(problem: Problem, found: Fit, cache: GrowingBlock) -> Generator[Any, Any, Fit]:
+def stepwise(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Fit]:
     """Add and drop single coordinates, with a refit each, while the score falls."""
     diagonals = yield Diagonals()
     best = score(problem, found.residual, found.support.size)

@@ -11,15 +11,11 @@ block of A are read. Where nothing passes the test, S_0 is the largest I_l alone
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 import numpy as np
 
-from fastquad.engine.requests import Request
 from fastquad.measurements.contractions import Block, Diagonals, WeightedSum
 from fastquad.numerics.eigen import leading_eigenvector
-from fastquad.typing import Float, Indices
+from fastquad.typing import Asks, Float, Indices
 
 #: Said where the support test left nothing.
 EMPTY_SUPPORT_NOTE = "No coordinate passed the support test: the start was the largest one alone."
@@ -36,7 +32,7 @@ def spectral_start(
     alpha: float | None,
     within: Indices | None = None,
     count: int | None = None,
-) -> Generator[Request, Any, tuple[Float, bool]]:
+) -> Asks[tuple[Float, bool]]:
     """`φ v_1`, (n,), and whether the support estimate was empty; to be used with `yield from`.
 
     The support is estimated where alpha is given, and is a part of `within` where that is given. `count` is how many
@@ -55,7 +51,7 @@ def spectral_start(
 
 def estimated_support(
     y: Float, n: int, phi: float, alpha: float, within: Indices | None = None
-) -> Generator[Request, Any, tuple[Indices, bool]]:
+) -> Asks[tuple[Indices, bool]]:
     """The indices that pass the support test, and whether there were none, so that the largest was taken."""
     m = len(y)
     diagonals = yield Diagonals()
@@ -69,7 +65,7 @@ def estimated_support(
     return (np.array([best]) if n == diagonals.shape[1] else best // 2 * 2 + np.arange(2)), True
 
 
-def sub_block(y: Float, n: int, support: Indices) -> Generator[Request, Any, Float]:
+def sub_block(y: Float, n: int, support: Indices) -> Asks[Float]:
     """`S_in[S, S]`, symmetric; the pairs outside S × S are not read."""
     m, s = len(y), len(support)
     if s == n:

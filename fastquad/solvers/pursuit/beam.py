@@ -9,7 +9,6 @@ is read for it. It ends at the first support whose residual vanishes.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from fastquad.engine.requests import Work
 from fastquad.solvers.pursuit.growth import Grown, Growth
 from fastquad.system import threads
-from fastquad.typing import Float, Indices
+from fastquad.typing import Asks, Float, Indices
 
 # How many supports are kept: so much work for each size if all coordinates are taken, less in proportion to a smaller
 # block, within these bounds; and fewer of the larger supports, which stand out.
@@ -31,7 +30,7 @@ _ROUND = 2048
 _SOLVED = 1e-6
 
 
-def beam(growth: Growth, limit: int) -> Generator[Any, Any, list[Grown]]:
+def beam(growth: Growth, limit: int) -> Asks[list[Grown]]:
     """The supports, of at most `limit` members, whose residual vanishes: of the first size that has any."""
     store, n = growth.store, len(growth.store.order)
     width = int(np.clip(_WORK * store.p / (n**2 * store.length), _LEAST, _MOST))
@@ -79,7 +78,7 @@ def _distinct(places: Indices, added: Indices, left: Float, count: int) -> tuple
     return parents[first], last[first]
 
 
-def _in_rounds(work: Any, places: Indices, z: Float, *arguments: Any) -> Generator[Any, Any, tuple[NDArray[Any], ...]]:
+def _in_rounds(work: Any, places: Indices, z: Float, *arguments: Any) -> Asks[tuple[NDArray[Any], ...]]:
     """`work` on the supports, some of them at a time."""
     parts = []
     for start, stop in threads.chunks(len(places), _ROUND):

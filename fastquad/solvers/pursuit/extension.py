@@ -11,8 +11,7 @@ about 2 ln n; one that is added by mistake costs nothing while |S| < m, it ends 
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from fastquad.measurements.contractions import Block
 from fastquad.numerics import quartic
 from fastquad.numerics.levenberg_marquardt import Rule, on_block
 from fastquad.solvers.pursuit.pairs import PairStore, Single
-from fastquad.typing import Float, Indices
+from fastquad.typing import Asks, Float, Indices
 
 _STEP = Rule(max_steps=25)
 _POLISH = Rule(max_steps=50)
@@ -59,7 +58,7 @@ class Extension:
         self.diagonals: Single = np.zeros((diagonals.shape[1], store.length), dtype=np.float32)
         self.diagonals[:, : store.m] = diagonals[:, store.order].T / store.scale
 
-    def __call__(self, support: Support, max_rows: int) -> Generator[Any, Any, Support]:
+    def __call__(self, support: Support, max_rows: int) -> Asks[Support]:
         """Add the coordinates that the residual asks for.
 
         At most max_rows rows are read that were not read before, and one more for each coordinate beyond doubt.
@@ -101,11 +100,11 @@ class Extension:
         wanted = descending[before < share * float(squares.sum())]
         return self.store.missing(support.places.reshape(-1, self.width)[wanted].reshape(-1))
 
-    def _read_strongest(self, support: Support, share: float, max_rows: int) -> Generator[Any, Any, None]:
+    def _read_strongest(self, support: Support, share: float, max_rows: int) -> Asks[None]:
         """Read rows of the largest members."""
         yield from self.store.read_rows(self._unread(support, share)[: max(0, max_rows)], keep=support.places)
 
-    def _best(self, support: Support) -> Generator[Any, Any, tuple[int, float, Float]]:
+    def _best(self, support: Support) -> Asks[tuple[int, float, Float]]:
         """The coordinate with the largest gain, its gain, and its value; of a pair the first, and both values."""
         store, z = self.store, support.z
         precise = support.rss < _SINGLE**2 * self.square
@@ -148,7 +147,7 @@ class Extension:
         u = 0.5 * np.linalg.solve(G, c[:, :, None])[:, :, 0]
         return u, -2 * np.einsum("ja,ja->j", c, u)
 
-    def _refit(self, places: Indices, z: Float) -> Generator[Any, Any, Support]:
+    def _refit(self, places: Indices, z: Float) -> Asks[Support]:
         """Fit in the precision of the stored pairs, and in double precision where that is reached."""
         yield from self.store.read_pairs(places, places)
         support = refit(self.target, self.store.block(places), places, z, turning=self.width > 1)
@@ -156,7 +155,7 @@ class Extension:
             support = yield from self.polish(support)
         return support
 
-    def polish(self, support: Support) -> Generator[Any, Any, Support]:
+    def polish(self, support: Support) -> Asks[Support]:
         """The fit in double precision, to A as it is."""
         block = yield Block(self.store.order[support.places])
         return refit(self.y, block, support.places, support.z, _POLISH, turning=self.width > 1)

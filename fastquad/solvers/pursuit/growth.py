@@ -7,8 +7,7 @@ independent small dense algebra: they are compiled (kernels/growth.h), and sprea
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from fastquad._kernels import growth as kernel
 from fastquad.engine.requests import Work
 from fastquad.solvers.pursuit.pairs import PairStore
 from fastquad.system import threads
-from fastquad.typing import Float, Indices
+from fastquad.typing import Asks, Float, Indices
 
 # Seeds of one call to the kernel, and of one round: between rounds the budget is looked at.
 _CHUNK, _ROUND = 8, 64
@@ -74,7 +73,7 @@ class Growth:
 
     def round(
         self, seeds: tuple[int, int], skips: tuple[int, int], limit: int, before: list[float]
-    ) -> Generator[Any, Any, list[Grown]]:
+    ) -> Asks[list[Grown]]:
         """Runs from the seeds of a round.
 
         Past `MILESTONE` members go only the runs among the best 30% of those before, whose RSS there `before` has.

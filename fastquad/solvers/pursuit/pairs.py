@@ -9,7 +9,7 @@ twice, but for the final fit in double precision, and for rows that had to make 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fastquad._kernels import growth as kernel
 from fastquad.engine.requests import Expect
 from fastquad.measurements.contractions import Block
-from fastquad.typing import Float, Indices
+from fastquad.typing import Asks, Float, Indices
 
 # How many entries of A are asked for at once.
 _READ_ENTRIES = 4 << 20
@@ -55,7 +55,7 @@ class PairStore:
         out[: self.m] = vector
         return out
 
-    def read_block(self, p: int) -> Generator[Any, Any, None]:
+    def read_block(self, p: int) -> Asks[None]:
         """Take the packed block up to the first p places."""
         if p <= self.p:
             return
@@ -88,7 +88,7 @@ class PairStore:
         """Those places whose rows have not been read."""
         return [int(a) for a in places if int(a) not in self.rows]
 
-    def read_rows(self, places: Collection[int], keep: Iterable[int] = ()) -> Generator[Any, Any, None]:
+    def read_rows(self, places: Collection[int], keep: Iterable[int] = ()) -> Asks[None]:
         """Take the whole rows of these places, at most `max_rows`; those to keep are not forgotten for them."""
         n = len(self.order)
         new = np.array(sorted(self.missing(places)), dtype=np.intp)
@@ -115,7 +115,7 @@ class PairStore:
         for a in [a for a in self.rows if a not in wanted][: max(0, len(self.rows) + count - self.max_rows)]:
             del self.rows[a]
 
-    def _read(self, rows: Indices, columns: Indices) -> Generator[Any, Any, Single]:
+    def _read(self, rows: Indices, columns: Indices) -> Asks[Single]:
         """The entries of rows × columns, (rows, columns, length)."""
         answer = yield Block(self.order[rows], self.order[columns])
         if self.centre:
@@ -124,7 +124,7 @@ class PairStore:
         np.divide(answer.transpose(1, 2, 0), self.scale, out=out[:, :, : self.m], casting="same_kind")
         return out
 
-    def read_pairs(self, places: Indices, others: Indices) -> Generator[Any, Any, None]:
+    def read_pairs(self, places: Indices, others: Indices) -> Asks[None]:
         """Take the pairs of places × others that are in no row and not in the block."""
         lacking = [(int(a), int(b)) for a in places for b in others if self._pair(int(a), int(b)) is None]
         if not lacking:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +18,7 @@ from fastquad.solvers.pursuit.extension import Extension, Support
 from fastquad.solvers.pursuit.growth import Grown, Growth, ranked, rounds
 from fastquad.solvers.pursuit.pairs import PairStore
 from fastquad.solvers.pursuit.tuning import PROMISING, Level, Phase
-from fastquad.typing import Float
+from fastquad.typing import Asks, Float
 
 # The share of the memory that rows take.
 _ROWS_SHARE = 1 / 4
@@ -50,7 +48,7 @@ class Search:
     tried: set[frozenset[int]] = field(default_factory=set)
 
     @classmethod
-    def begin(cls, problem: Problem, entries: Entries) -> Generator[Any, Any, Search]:
+    def begin(cls, problem: Problem, entries: Entries) -> Asks[Search]:
         """Read the diagonals and order the coordinates by them."""
         diagonals = yield Diagonals()
         y = problem.y if entries.centred else problem.y - problem.y.mean()
@@ -69,7 +67,7 @@ class Search:
         """Whether the best support explains y."""
         return self.best is not None and self.best.rss < EXACT_RESIDUAL**2 * self.extension.square
 
-    def level(self, level: Level) -> Generator[Any, Any, None]:
+    def level(self, level: Level) -> Asks[None]:
         """Grow, rank and extend on the block of this level."""
         yield from self.store.read_block(level.p)
         for phase in level.phases:
@@ -80,14 +78,14 @@ class Search:
             if self.exact:
                 return
 
-    def _beam(self, limit: int) -> Generator[Any, Any, None]:
+    def _beam(self, limit: int) -> Asks[None]:
         """Search broadly, and try what explains y."""
         for run in (yield from beam(self.growth, limit)):
             yield from self._try(run, self.problem.n)
             if self.exact:
                 return
 
-    def _phase(self, p: int, phase: Phase) -> Generator[Any, Any, None]:
+    def _phase(self, p: int, phase: Phase) -> Asks[None]:
         """Grow from every seed; then prune and extend the best."""
         runs: list[Grown] = []
         before: list[float] = []
@@ -120,7 +118,7 @@ class Search:
             if self.exact or len(seen) >= _MAX_CANDIDATES:
                 return
 
-    def _try(self, run: Grown, max_rows: int) -> Generator[Any, Any, None]:
+    def _try(self, run: Grown, max_rows: int) -> Asks[None]:
         """Prune a grown support, and extend it over all coordinates, if it is a new one."""
         support, key = self._pruned(run)
         if key not in self.tried:
@@ -131,7 +129,7 @@ class Search:
         run = self.growth.prune(run)
         return Support(run.places, run.z, float(run.curve[-1])), frozenset(map(int, run.places))
 
-    def _extend(self, support: Support, max_rows: int) -> Generator[Any, Any, None]:
+    def _extend(self, support: Support, max_rows: int) -> Asks[None]:
         """Extend a support over all coordinates, and remember it if it is the best.
 
         One whose rows are too many now may be tried again at the next level.
@@ -171,7 +169,7 @@ class Search:
         """The likeliest signal, where it may be signal in noise, (n,)."""
         return self._answer(self.likely)[0] if self.likely is not None and self._promising else None
 
-    def fits(self, cache: GrowingBlock, noisy: bool = True) -> Generator[Any, Any, list[Fit]]:
+    def fits(self, cache: GrowingBlock, noisy: bool = True) -> Asks[list[Fit]]:
         """The best support, fitted to A in double precision.
 
         Where the data may be `noisy`, the likeliest as well, improved by single changes.

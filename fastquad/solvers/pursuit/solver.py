@@ -20,8 +20,8 @@ improved by single changes after each level, and ends the search where that make
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from fastquad.solvers.parts.descent import Fit, GrowingBlock
 from fastquad.solvers.parts.noise_fit import conclusion
 from fastquad.solvers.pursuit.search import Search
 from fastquad.solvers.pursuit.tuning import Level, levels
+from fastquad.typing import Asks
 
 # So many further levels must confirm what looks like noise.
 _UNCHANGED_LEVELS = 1
@@ -40,7 +41,7 @@ _UNCHANGED_LEVELS = 1
 
 def run(
     problem: Problem, entries: Entries, search: Search, levels: Iterable[Level], cache: GrowingBlock, noisy: bool = True
-) -> Generator[Any, Any, tuple[Outcome | None, Fit | None]]:
+) -> Asks[tuple[Outcome | None, Fit | None]]:
     """Pursuit on these levels: the outcome that ends the solve, or the best fit.
 
     A support that lacks a few small coordinates looks like noise. So where no noise level was given, what looks like it
