@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
-from typing import Any, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -25,18 +25,22 @@ from fastquad.solution import Solution, SolutionBatch, distance
 from fastquad.system.memory import budget
 from fastquad.typing import Float
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def takes_basis(solve: Callable[..., Any]) -> Any:
+
+def takes_basis(solve: Callable[P, R]) -> Callable[P, R]:
     """`solve`, which takes a prior with a basis too."""
+    plain: Callable[..., Any] = solve
 
     @wraps(solve)
     def call(A: Any, y: Any, **options: Any) -> Any:
         prior = options.get("prior")
         if not isinstance(prior, Sparse) or prior.basis is None:
-            return solve(A, y, **options)
-        return _solve(solve, A, y, prior, dict(options))
+            return plain(A, y, **options)
+        return _solve(plain, A, y, prior, dict(options))
 
-    return call
+    return cast("Callable[P, R]", call)
 
 
 def _solve(solve: Callable[..., Any], A: Any, y: Any, prior: Sparse, options: dict[str, Any]) -> Any:
