@@ -467,11 +467,11 @@ _ELSEWHERE = (
 
 def _unknown_option(option: str) -> str:
     if option in _ELSEWHERE:
-        return f"solve() has no option `{option}`: give {_ELSEWHERE[option]}."
+        return f"solve() has no option `{option}`: give `{_ELSEWHERE[option]}`."
     known = [p.name for p in inspect.signature(solve).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for name in METHODS:
         cls = load(METHODS[name])
         if option in inspect.signature(cls).parameters:
             example = f"method=fastquad.{cls.__name__}({option}=...)"
-            return f"solve() has no option `{option}`, which belongs to the method: {example}."
+            return f"solve() has no option `{option}`, which belongs to the method: `{example}`."
     return f"solve() has no option `{option}`{arguments.nearest(option, known)}"

@@ -35,6 +35,9 @@ def unmasked(value: Any, name: str) -> Any:
 def real_array(value: Any, name: str, *, finite: bool = True) -> Float:
     """A C-contiguous float64 array of the shape of value, by default finite; integers and bools are converted."""
     value = unmasked(value, name)
+    if isinstance(value, str | os.PathLike):
+        read = "loadtxt" if str(value).endswith((".csv", ".txt")) else "load"
+        raise TypeError(f"`{name}` must be an array, got the path {str(value)!r}: give numpy.{read}({str(value)!r}).")
     try:
         array = np.asarray(value)
     except ValueError:
@@ -63,11 +66,10 @@ def array(value: Any, name: str, *, finite: bool = True) -> Number:
 
 def data(y: Any, m: int) -> tuple[Float, bool]:
     """Measurements of one signal or of b as (b, m), and whether they came as a batch."""
-    if isinstance(y, str | os.PathLike):
-        raise TypeError(f"`y` must be an array, got the path {str(y)!r}: give numpy.load({str(y)!r}).")
     Y = real_array(y, "y")
     if Y.ndim not in (1, 2) or Y.shape[-1] != m or not Y.size:
-        raise ValueError(f"`y` must have shape ({m},) or (b, {m}), got {Y.shape}.")
+        turned = "; a signal a row: give y.T" if Y.ndim == 2 and Y.shape[0] == m else ""
+        raise ValueError(f"`y` must have shape ({m},) or (b, {m}), got {Y.shape}{turned}.")
     batch = Y.ndim == 2
     Y = Y.reshape(-1, m)
     largest = np.abs(Y).max(axis=1)

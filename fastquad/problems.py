@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -15,7 +17,7 @@ from fastquad.typing import Float, Number
 Rng = np.random.Generator
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Instance:
     """A problem and its answer.
 
@@ -35,8 +37,12 @@ class Instance:
     x: Number
     noise: float
 
+    def __repr__(self) -> str:
+        signals = f", {len(self.x)} signals" if self.x.ndim == 2 else ""
+        return f"Instance(m={self.A.shape[0]}, n={self.A.shape[1]}, {self.A.dtype}, noise={self.noise:g}{signals})"
 
-def gaussian(m: int, n: int, k: int | None = None, **options) -> Instance:
+
+def gaussian(m: int, n: int, k: int | None = None, **options: Any) -> Instance:
     """A problem with independent standard normal A, as in the paper: `simulate` with its default ensemble.
 
     Examples
@@ -46,6 +52,10 @@ def gaussian(m: int, n: int, k: int | None = None, **options) -> Instance:
     >>> problem.A.shape, problem.y.shape, int((problem.x != 0).sum())
     ((60, 40, 40), (60,), 5)
     """
+    for option in options:
+        if option not in _OPTIONS:
+            way_out = "; give `rng=...`." if "seed" in option or option == "random_state" else None
+            raise TypeError(f"gaussian() has no option `{option}`{way_out or arguments.nearest(option, _OPTIONS)}")
     return simulate(m, n, k, ensemble="gaussian", **options)
 
 
@@ -128,6 +138,10 @@ def simulate(
     Y = np.ascontiguousarray(Y)
     batch = n_signals is not None or np.ndim(signal) == 2
     return Instance(A, Y if batch else Y[0], X if batch else X[0], noise)
+
+
+#: What `gaussian` hands on to `simulate`.
+_OPTIONS = [name for name in inspect.signature(simulate).parameters if name not in ("m", "n", "k", "ensemble")]
 
 
 def _corrupt(Y: Float, outliers: float, rng: Rng) -> None:

@@ -209,7 +209,9 @@ class SolutionBatch(Sequence[Solution]):
     @property
     def x(self) -> Number:
         """The signals, (b, n)."""
-        return np.array([solution.x for solution in self])
+        x = np.array([solution.x for solution in self])
+        x.flags.writeable = False
+        return x
 
     @property
     def status(self) -> list[Status]:

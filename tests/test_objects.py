@@ -1,9 +1,11 @@
 """Solutions and measurements as objects: shown, compared, saved, indexed; and errors that point to the way out."""
 
 import json
+import re
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import fastquad as fq
 
@@ -79,9 +81,11 @@ def test_a_notebook_shows_a_table(solution, batch):
     assert batch._repr_html_().count("<tr>") == 4
 
 
-def test_x_cannot_be_written_to(solution):
+def test_x_cannot_be_written_to(solution, batch):
     with pytest.raises(ValueError, match="read-only"):
         solution.x[0] = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        batch.x[0, 0] = 1.0
 
 
 def test_a_batch_is_a_sequence(batch):
@@ -96,6 +100,26 @@ def test_measurements_say_what_they_are(problem):
     assert packed.shape == (60, 30, 30)
     assert len(packed) == 60
     assert repr(packed) == f"PackedTensor(m=60, n=30, float32, {packed.nbytes / 1000:.3g} kB)"
+
+
+def test_every_kind_says_its_shape_dtype_and_bytes(problem):
+    matrices = [scipy.sparse.eye_array(4, format="csr")] * 3
+    kinds = [
+        fq.as_measurements(problem.A), fq.GaussianTensor(5, 4, 7), fq.GaussianTensor(5, 4, 7, dtype=complex),
+        fq.RankOneTensor(np.ones((5, 4))), fq.LowRankTensor(np.ones((5, 2, 4))), fq.ShiftTensor(6),
+        fq.SparseTensor(matrices), fq.AffineTensor(problem.A, np.ones((60, 30))),
+    ]  # fmt: skip
+    for A in kinds:
+        said = repr(A)
+        assert said.startswith(f"{type(A).__name__}(m={A.m}, n={A.n}, {A.dtype}, ")
+        assert re.search(r"\d (bytes|kB)", said)
+        assert A.shape == (A.m, A.n, A.n)
+        assert len(A) == A.m
+    assert "never stored, seed=7" in repr(kinds[1])
+
+
+def test_a_problem_is_shown_in_one_line(problem):
+    assert repr(problem) == "Instance(m=60, n=30, float64, noise=0)"
 
 
 def test_state_and_solver_are_public(problem):
@@ -129,9 +153,31 @@ def test_options_of_other_libraries_have_a_name_here(problem, option, words):
         fq.solve(problem.A, problem.y, **{option: 3})
 
 
-def test_y_as_a_path(problem):
-    with pytest.raises(TypeError, match=r"numpy.load\('y.npy'\)"):
-        fq.solve(problem.A, "y.npy")
+@pytest.mark.parametrize("option", ["seed", "random_state"])
+def test_a_problem_is_drawn_with_rng(option):
+    with pytest.raises(TypeError, match=f"no option `{option}`; give `rng=...`"):
+        fq.problems.gaussian(m=10, n=5, k=2, **{option: 0})
+
+
+@pytest.mark.parametrize(("name", "way"), [("y.npy", "numpy.load"), ("y.csv", "numpy.loadtxt")])
+def test_y_and_x0_as_paths(problem, name, way):
+    with pytest.raises(TypeError, match=rf"`y` must be an array, .*{way}\('{name}'\)"):
+        fq.solve(problem.A, name)
+    with pytest.raises(TypeError, match=rf"`x0` must be an array, .*{way}\('{name}'\)"):
+        fq.solve(problem.A, problem.y, x0=name)
+
+
+def test_turned_arrays_are_told_how_to_turn(problem):
+    with pytest.raises(ValueError, match=r"numpy.moveaxis\(A, -1, 0\)"):
+        fq.solve(np.moveaxis(problem.A, 0, -1), problem.y)
+    with pytest.raises(ValueError, match=r"got \(60, 2\); a signal a row: give y.T"):
+        fq.solve(problem.A, np.stack([problem.y, problem.y], axis=1))
+
+
+def test_an_opened_archive_is_not_an_array(problem, tmp_path):
+    np.savez(tmp_path / "A.npz", A=problem.A)
+    with np.load(tmp_path / "A.npz") as archive, pytest.raises(TypeError, match="NpzFile of 'A': give one of them"):
+        fq.solve(archive, problem.y)
 
 
 def test_a_home_folder_is_found(problem, tmp_path, monkeypatch):
@@ -142,3 +188,6 @@ def test_a_home_folder_is_found(problem, tmp_path, monkeypatch):
     fq.pack("~/A.npy", "~/A.fq")
     assert (tmp_path / "A.fq").is_dir()
     assert fq.open("~/A.fq").m == 60
+    fq.solve("~/A.fq", problem.y, checkpoint="~/solve.ck").save("~/solution.npz")
+    assert (tmp_path / "solve.ck").is_file()
+    assert fq.load_solution("~/solution.npz").success

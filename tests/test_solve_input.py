@@ -26,7 +26,7 @@ def refused(error, words, *args, **options):
     ("y", "error", "words"),
     [
         (np.ones(39), ValueError, "`y` must have shape (40,) or (b, 40), got (39,)."),
-        (np.ones((40, 3)), ValueError, "`y` must have shape (40,) or (b, 40), got (40, 3)."),
+        (np.ones((40, 3)), ValueError, "`y` must have shape (40,) or (b, 40), got (40, 3); a signal a row: give y.T."),
         (np.ones((1, 1, 40)), ValueError, "`y` must have shape (40,) or (b, 40), got (1, 1, 40)."),
         (np.ones((0, 40)), ValueError, "`y` must have shape (40,) or (b, 40), got (0, 40)."),
         (3.0, ValueError, "`y` must have shape (40,) or (b, 40), got ()."),
@@ -111,7 +111,7 @@ def test_non_finite_A_where_it_is_not_read(problem):
         (np.ones((2, 12)), ValueError, "must have shape (12,) or (1, 12), got (2, 12)."),
         (np.full(12, np.nan), ValueError, "must be finite, got NaN or inf."),
         (np.ones(12, dtype=complex), TypeError, "must hold real numbers, got dtype complex128."),
-        ("x", TypeError, "must hold real numbers, got dtype <U1."),
+        ("x", TypeError, "must be an array, got the path 'x': give numpy.load('x')."),
     ],
 )
 def test_bad_signals(problem, name, value, error, words):
@@ -199,8 +199,8 @@ def test_bad_method(problem, method, error, words):
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("max_iters", "solve() has no option `max_iters`: give max_iter=..."),
-        ("alpha", "which belongs to the method: method=fastquad.TWF(alpha=...)."),
+        ("max_iters", "solve() has no option `max_iters`: give `max_iter=...`"),
+        ("alpha", "which belongs to the method: `method=fastquad.TWF(alpha=...)`."),
         ("qqq", "solve() has no option `qqq`; it has `prior`, `method`,"),
     ],
 )

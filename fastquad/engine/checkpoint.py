@@ -259,7 +259,7 @@ def _checked(path: Any) -> Path:
     """The path of a file that is there, or may be made: links are followed, so that what they lead to is replaced."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"`checkpoint` must be a path, got {type(path).__name__}.")
-    file = Path(os.path.realpath(path))
+    file = Path(os.path.realpath(Path(path).expanduser()))
     if file.is_dir():
         raise IsADirectoryError(f"`checkpoint` must be the path of a file, but {str(path)!r} is a folder.")
     if not file.parent.is_dir():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -67,7 +67,12 @@ class Measurements(ABC):
         """The matrices `Ã_i`, start <= i < stop, of shape (stop − start, n, n): float64, or complex128."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(m={self.m}, n={self.n}, {self.dtype}, {_size(self.nbytes)})"
+        about = "".join(f", {said}" for said in self._about())
+        return f"{type(self).__name__}(m={self.m}, n={self.n}, {self.dtype}, {size(self.nbytes)}{about})"
+
+    def _about(self) -> Sequence[str]:
+        """What else a kind tells of itself, such as "seed=0"."""
+        return ()
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -380,7 +385,7 @@ def symmetrised(S: Number) -> Number:
     return S
 
 
-def _size(nbytes: int) -> str:
+def size(nbytes: int) -> str:
     """Bytes, as one would say them."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if nbytes < 1000:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,9 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
             f"`A` must be read more than once, which a {type(A).__name__} cannot be: pack it first, "
             "fastquad.pack(A, 'A.fq'), or give numpy.stack(list(A))."
         )
+    if isinstance(A, Mapping):
+        named = ", ".join(map(repr, A))
+        raise TypeError(f"`A` must be one array, got a {type(A).__name__} of {named}: give one of them.")
     if is_sparse_tensor(A):
         return SparseTensor(A)
     if is_dask_array(A):

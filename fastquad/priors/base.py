@@ -183,7 +183,7 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
         raise TypeError(f"`prior` must define denoise(b, a) for this method, which {type(self).__name__} does not.")
 
     def denoiser(self, n: int, rho: float, phi2: float, learns: bool = True) -> Denoiser:
-        """A new denoiser, for a signal with about ρ n nonzeros and |x|² ≈ phi2."""
+        """A new denoiser, for a signal with about `ρ n` nonzeros and `|x|² ≈ phi2`."""
         return Plain(self.denoise)
 
     def starts(self, seen: Seen) -> list[Start]:

@@ -49,8 +49,8 @@ class DistributedTensor(PartedTensor):
         if shapes != [(stop - start, self.n) for start, stop in bounds]:
             raise ValueError(f"`A` changed while it was distributed: its parts have the shapes {shapes}.")
 
-    def __repr__(self) -> str:
-        return f"DistributedTensor(m={self.m}, n={self.n}, dtype={self.dtype}, parts={len(self._bounds)})"
+    def _about(self) -> tuple[str]:
+        return (f"parts={len(self._bounds)}",)
 
     def _ask(self, requests: dict[int, Contraction], n_threads: int) -> Iterable[Answer]:
         def submit() -> list[Any]:

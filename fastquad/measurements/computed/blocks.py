@@ -39,6 +39,9 @@ class GeneratedTensor(Measurements):
         out is float64 of shape (pairs, 8). Called from several threads at once; it should let go of the GIL.
         """
 
+    def _about(self) -> tuple[str, ...]:
+        return ("never stored",)
+
     def matrices(self, start: int, stop: int) -> Float:
         self._check_range(start, stop)
         first, last = start // LANES, min(self.m, -(-stop // LANES) * LANES)

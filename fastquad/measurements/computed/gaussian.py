@@ -73,8 +73,8 @@ class GaussianTensor(GeneratedTensor):
         self.seed = int(seed)
         self.dtype = np.dtype(np.float32)
 
-    def __repr__(self) -> str:
-        return f"GaussianTensor(m={self.m}, n={self.n}, seed={self.seed})"
+    def _about(self) -> tuple[str, ...]:
+        return (*super()._about(), f"seed={self.seed}")
 
     def entry(self, i: int, j: int, k: int) -> float:
         """`Ã_i[j, k]`."""

@@ -32,6 +32,9 @@ class GeneratedHermitianTensor(Measurements):
     def _fill(self, block: int, j: Places, k: Places, out: Number) -> None:
         """`out[p, l] = H_i[j_p, k_p]`, i = 8 block + l, complex128 (pairs, 8), for j_p above and below k_p."""
 
+    def _about(self) -> tuple[str, ...]:
+        return ("never stored",)
+
     @property
     def _n_blocks(self) -> int:
         return -(-self.m // LANES)
@@ -143,8 +146,8 @@ class HermitianGaussianTensor(GeneratedHermitianTensor):
         self.m, self.n, self.seed = real.m, real.n, real.seed
         self.dtype = np.dtype(np.complex64)
 
-    def __repr__(self) -> str:
-        return f"GaussianTensor(m={self.m}, n={self.n}, seed={self.seed}, dtype=complex)"
+    def _about(self) -> tuple[str, ...]:
+        return (*super()._about(), f"seed={self.seed}")
 
     def entry(self, i: int, j: int, k: int) -> complex:
         """`H_i[j, k]`."""

@@ -19,7 +19,9 @@ def tensor_dtype(A: Any) -> np.dtype:
             f"{A.dtype}."
         )
     if A.ndim != 3 or A.shape[1] != A.shape[2]:
-        raise ValueError(f"`A` must have shape (m, n, n), got {A.shape}.")
+        turned = A.ndim == 3 and A.shape[0] == A.shape[1]
+        way_out = ": give numpy.moveaxis(A, -1, 0)" if turned else ""
+        raise ValueError(f"`A` must have shape (m, n, n), got {A.shape}{way_out}.")
     if 0 in A.shape:
         raise ValueError(f"`A` must have at least one measurement of at least one unknown, got shape {A.shape}.")
     dtype: np.dtype = A.dtype.newbyteorder("=") if A.dtype.kind in "fc" else np.dtype(np.float64)

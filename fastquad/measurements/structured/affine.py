@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
-from fastquad.measurements.base import Measurements
+from fastquad.measurements.base import Measurements, size
 from fastquad.typing import Float, Indices
 
 # Rows, and columns, of the block that tells the size of A's entries.
@@ -158,11 +158,26 @@ class AffineTensor:
             raise ValueError(f"`c` must have shape ({m},), got {self.c.shape}.")
 
     def __repr__(self) -> str:
-        return f"AffineTensor(m={self.m}, n={self.n}, A={type(self.A).__name__})"
+        kind = type(self.A).__name__
+        return f"AffineTensor(m={self.m}, n={self.n}, {self.dtype}, {size(self.nbytes)}, A={kind})"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(m, n, n)."""
+        return self.A.shape
+
+    def __len__(self) -> int:
+        return self.m
 
     @property
     def dtype(self) -> np.dtype:
+        """Of A."""
         return self.A.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Of all terms."""
+        return self.A.nbytes + self.b.nbytes + self.c.nbytes
 
     def measure(self, x: ArrayLike, *, n_threads: int | None = None) -> Float:
         """`x^T A_i x + b_i^T x + c_i`, of shape (m,), or (m, b) for signals of shape (n, b)."""

@@ -63,8 +63,8 @@ class ShiftTensor(Measurements):
         if not self.m or np.count_nonzero(self._which >= 0) != self.m:
             raise ValueError("`lags` must be distinct, and at least one.")
 
-    def __repr__(self) -> str:
-        return f"ShiftTensor(n={self.n}, cyclic={self.cyclic}, m={self.m})"
+    def _about(self) -> tuple[str]:
+        return (f"cyclic={self.cyclic}",)
 
     def matrices(self, start: int, stop: int) -> Float:
         self._check_range(start, stop)

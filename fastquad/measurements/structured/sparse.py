@@ -72,8 +72,8 @@ class SparseTensor(Measurements):
         """Bytes that one full pass reads: the nonzeros and their columns."""
         return self.nnz * (self._values.itemsize + np.dtype(np.intc).itemsize)
 
-    def __repr__(self) -> str:
-        return f"SparseTensor(m={self.m}, n={self.n}, nnz={self.nnz})"
+    def _about(self) -> tuple[str]:
+        return (f"nnz={self.nnz}",)
 
     def matrices(self, start: int, stop: int) -> Number:
         self._check_range(start, stop)
