@@ -223,3 +223,14 @@ def test_what_lies_between_twins_is_not_taken_for_signal_in_noise(seed):
     A = turned(blocks(rng, 80, 7), np.linalg.qr(rng.standard_normal((N, N)))[0])
     solution = fq.solve(A, fq.measure(A, signal(rng)), rng=0)
     assert not solution.success, solution.message
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_of_two_blocks_is_no_signal_in_noise(seed):
+    # Once CONVERGED at distances of .5 to .7: AMP took the block that it had not found for noise.
+    rng = np.random.default_rng(seed)
+    n = 20
+    x = rng.standard_normal(n)
+    A = rng.standard_normal((120, n, n))
+    A[:, :10, 10:] = A[:, 10:, :10] = 0
+    assert not fq.solve(A, fq.measure(A, x)).success

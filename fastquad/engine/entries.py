@@ -52,7 +52,9 @@ class Entries:
         if self.block is None:
             return not self.constant
         sample = self.block.reshape(len(self.block), -1)
-        return not self.symmetries and _full_rank(self.block) and _uncorrelated(sample) and _uncorrelated(sample**2)
+        if self.symmetries or not _alike(sample):
+            return False
+        return _full_rank(self.block) and _uncorrelated(sample) and _uncorrelated(sample**2)
 
     def coincidence(self, s: int) -> float:
         """−log2 of the chance that a measurement does not tell x, with s nonzeros, from another signal.
@@ -211,6 +213,23 @@ def _full_rank(blocks: Float) -> bool:
     if full.mean() > 0.5:
         return True
     return bool((np.linalg.matrix_rank(some, tol=None) == size).mean() > 0.5)
+
+
+def _alike(sample: Float) -> bool:
+    """Whether the columns have one variance, as AMP assumes; where A falls into blocks, many have none.
+
+    Of m entries with kurtosis κ the variance scatters by (κ − 1)/m of its square: Σ (s_j²/mean − 1)² m/(κ − 1) is about
+    a χ² with a degree for each column.
+    """
+    m, count = sample.shape
+    squares = (sample - np.ones(m) @ sample / m) ** 2
+    variances = np.ones(m) @ squares / m
+    mean = float(variances.mean())
+    if mean == 0:
+        return True  # nothing varies at all, which is told elsewhere
+    kurtosis = float(np.einsum("ij,ij->", squares, squares)) / (m * count * mean**2)
+    statistic = m * float(np.sum((variances / mean - 1) ** 2)) / max(kurtosis - 1, 1.0)
+    return bool(statistic < count + max(_DEVIATIONS * math.sqrt(2 * count), count))
 
 
 def _uncorrelated(sample: Float) -> bool:
