@@ -234,3 +234,13 @@ def test_one_of_two_blocks_is_no_signal_in_noise(seed):
     A = rng.standard_normal((120, n, n))
     A[:, :10, 10:] = A[:, 10:, :10] = 0
     assert not fq.solve(A, fq.measure(A, x)).success
+
+
+def test_a_coordinate_that_nothing_measures_is_named():
+    rng = np.random.default_rng(0)
+    n = 20
+    A = rng.standard_normal((60, n, n))
+    A[:, 3] = A[:, :, 3] = 0
+    solution = fq.solve(A, fq.measure(A, rng.standard_normal(n)))
+    assert solution.status is Status.AMBIGUOUS
+    assert "Nothing measures coordinate 3" in solution.message

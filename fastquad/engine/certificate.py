@@ -6,8 +6,8 @@ cost. With `W[i] = Ã_i x`, the support S of x with s coordinates, and δ_i what
 least its rounding), the answer is doubted
 
     jacobian      if a direction on S changes the measurements by less than δ: its columns 2W_S/δ must have full rank
-    span          if the measurements amount to no more independent equations than there are unknowns
     unseen        if the value of a coordinate outside of S changes nothing
+    span          if the measurements amount to no more independent equations than there are unknowns
     exchange      if a coordinate outside of S can take over from those in S
     symmetry      if a linear map Q with Q^T A_i Q = A_i on S gives a twin Qx: blocks whose signs are free, a common
                   eigenbasis, an invariant subspace
@@ -89,7 +89,7 @@ def certify(
     diagonals = yield Diagonals()
     measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
     tests = Tests(answer, diagonals, answer.rounding(diagonals), measure, entries)
-    doubt = tests.jacobian()
+    doubt = tests.jacobian() or tests.unseen()
     if doubt:
         return Certificate(x, residual, Status.AMBIGUOUS, doubt)
     status, doubt = tests.span()
@@ -131,7 +131,7 @@ def doubt_in_noise(
     error = float(np.linalg.norm(errors)) / tests.norm
     if not reason:
         large = "" if weighed else tests.dominated()
-        reason = large or tests.improvable() or tests.span()[1] or (yield from tests.rivals())
+        reason = large or tests.improvable() or tests.unseen() or tests.span()[1] or (yield from tests.rivals())
     # A method that knows its error has told signal from noise, if entries are independent as it takes them.
     if not reason and answer.residual > _EXPLAINED:
         entries = entries or (yield from sample_entries(problem))

@@ -76,7 +76,7 @@ class Tests:
         """Why another signal, not next to x, fits as well; empty where none was found."""
         if self.answer.s == 0:
             return ""
-        for test in (self.unseen, self.exchange, self.symmetry, self.relabelling):
+        for test in (self.exchange, self.symmetry, self.relabelling):
             doubt = yield from test()
             if doubt:
                 return doubt
@@ -212,7 +212,7 @@ class Tests:
 
     # -- coordinates that are zero ------------------------------------------------------------------------------
 
-    def unseen(self) -> Asks[str]:
+    def unseen(self) -> str:
         """Whether the value of a zero coordinate changes nothing."""
         others = self.answer.outside
         t = self.measure.apart * self.norm
@@ -229,7 +229,6 @@ class Tests:
             return ""
         seldom = "tells" if self.measure.noisy else "measures"
         return f"Nothing {seldom} {names(others[free])}: other values fit as well."
-        yield
 
     def exchange(self) -> Asks[str]:
         """Whether a zero coordinate can take over from the others."""
