@@ -78,7 +78,7 @@ def solve(
     callback: Callable[[State], object] | None = None,
     x_true: ArrayLike | None = None,
     memory: int | str | None = None,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     n_threads: int | None = None,
     rng: Seed = None,
     verbose: int = 0,
@@ -216,7 +216,7 @@ def _nothing_to_find(problem: Problem) -> Steps:
 
 
 @contextmanager
-def _checkpoint(path: str | os.PathLike | None) -> Iterator[Checkpoint | None]:
+def _checkpoint(path: str | os.PathLike[str] | None) -> Iterator[Checkpoint | None]:
     """The checkpoint at a path, opened and locked for one call; None where none is wanted."""
     if path is None:
         yield None

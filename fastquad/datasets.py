@@ -14,7 +14,7 @@ import struct
 import zlib
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ _MIRRORS = (
 )
 
 
-def mnist(folder: str | os.PathLike | None = None) -> MNIST:
+def mnist(folder: str | os.PathLike[str] | None = None) -> MNIST:
     """MNIST, from its four standard IDX files, each checked against its SHA-256.
 
     Parameters
@@ -126,7 +126,7 @@ def mnist_samples() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         return arrays["images"], arrays["labels"]
 
 
-def read_idx(path: str | os.PathLike) -> NDArray[np.uint8]:
+def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     """The array in an IDX file of unsigned bytes, compressed (`.gz`) or not; an error that says what is wrong."""
     return _parse_idx(_content(Path(path)), path)
 
@@ -149,7 +149,7 @@ def _content(path: Path) -> bytes:
         raise ValueError(f"{path} is truncated or corrupt: {error}") from error
 
 
-def _parse_idx(content: bytes, path: str | os.PathLike) -> NDArray[np.uint8]:
+def _parse_idx(content: bytes, path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     if len(content) < 4 or content[:2] != b"\0\0":
         raise ValueError(f"{path} is not an IDX file: it must begin with two zero bytes.")
     kind, ndim = content[2], content[3]
@@ -191,7 +191,7 @@ def _download() -> list[Path]:
     return [_fetch(pooch, cache, file) for file in _FILES]
 
 
-def _fetch(pooch, cache: Path, file: _File) -> Path:
+def _fetch(pooch: Any, cache: Path, file: _File) -> Path:
     name = f"{file.name}.gz"
     failures = []
     for mirror in _MIRRORS:

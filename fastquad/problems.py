@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -42,7 +42,19 @@ class Instance:
         return f"Instance(m={self.A.shape[0]}, n={self.A.shape[1]}, {self.A.dtype}, noise={self.noise:g}{signals})"
 
 
-def gaussian(m: int, n: int, k: int | None = None, **options: Any) -> Instance:
+class Options(TypedDict, total=False):
+    """What `simulate` takes by name beside the ensemble."""
+
+    signal: str | ArrayLike
+    unit_norm: bool
+    noise: float
+    outliers: float
+    n_signals: int | None
+    dtype: DTypeLike
+    rng: int | Rng | None
+
+
+def gaussian(m: int, n: int, k: int | None = None, **options: Unpack[Options]) -> Instance:
     """A problem with independent standard normal A, as in the paper: `simulate` with its default ensemble.
 
     Examples
@@ -191,54 +203,54 @@ SIGNALS: dict[str, Callable[[int, Rng], Float]] = {
 # -- A: each of these draws (m, n, n) of a dtype ---------------------------------------------------------------
 
 
-def _gaussian(m: int, n: int, dtype: np.dtype, rng: Rng) -> NDArray:
+def _gaussian(m: int, n: int, dtype: np.dtype[Any], rng: Rng) -> NDArray[Any]:
     return rng.standard_normal((m, n, n), dtype=dtype)
 
 
-def _rademacher(m: int, n: int, dtype: np.dtype, rng: Rng) -> NDArray:
+def _rademacher(m: int, n: int, dtype: np.dtype[Any], rng: Rng) -> NDArray[Any]:
     return (2 * rng.integers(0, 2, (m, n, n), dtype=np.int8) - 1).astype(dtype)
 
 
-def _uniform(m: int, n: int, dtype: np.dtype, rng: Rng) -> NDArray:
-    return (2 * rng.random((m, n, n), dtype=dtype) - 1) * dtype.type(np.sqrt(3))
+def _uniform(m: int, n: int, dtype: np.dtype[Any], rng: Rng) -> NDArray[Any]:
+    return np.asarray((2 * rng.random((m, n, n), dtype=dtype) - 1) * dtype.type(np.sqrt(3)))
 
 
-def _bernoulli(m: int, n: int, dtype: np.dtype, rng: Rng) -> NDArray:
+def _bernoulli(m: int, n: int, dtype: np.dtype[Any], rng: Rng) -> NDArray[Any]:
     kept = rng.random((m, n, n), dtype=np.float32) < 0.1
-    return _rademacher(m, n, dtype, rng) * kept * dtype.type(np.sqrt(10))
+    return np.asarray(_rademacher(m, n, dtype, rng) * kept * dtype.type(np.sqrt(10)))
 
 
-def _biased(m: int, n: int, dtype: np.dtype, rng: Rng) -> NDArray:
-    return _gaussian(m, n, dtype, rng) + dtype.type(1)
+def _biased(m: int, n: int, dtype: np.dtype[Any], rng: Rng) -> NDArray[Any]:
+    return np.asarray(_gaussian(m, n, dtype, rng) + dtype.type(1))
 
 
-def _rank_one(m: int, n: int, dtype: np.dtype, rng: Rng) -> NDArray:
+def _rank_one(m: int, n: int, dtype: np.dtype[Any], rng: Rng) -> NDArray[Any]:
     a = rng.standard_normal((m, n), dtype=dtype)
     return a[:, :, None] * a[:, None, :]
 
 
-def _toeplitz(m: int, n: int, dtype: np.dtype, rng: Rng) -> NDArray:
+def _toeplitz(m: int, n: int, dtype: np.dtype[Any], rng: Rng) -> NDArray[Any]:
     if m > n:
         raise ValueError(f"`m` must be at most n = {n} for the ensemble 'toeplitz', got {m}.")
     return np.stack([np.eye(n, k=lag, dtype=dtype) for lag in range(m)])
 
 
 def _hermitian(
-    draw: Callable[[int, int, np.dtype, Rng], NDArray], m: int, n: int, dtype: np.dtype, rng: Rng
-) -> NDArray:
+    draw: Callable[[int, int, np.dtype[Any], Rng], NDArray[Any]], m: int, n: int, dtype: np.dtype[Any], rng: Rng
+) -> NDArray[Any]:
     """Hermitian matrices, of which real and imaginary parts are drawn alike; of rank one, `a a^*`."""
     real = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
     if draw is _toeplitz:
         raise ValueError("`dtype` must be real for the ensemble 'toeplitz'.")
     if draw is _rank_one:
         a = (rng.standard_normal((m, n)) + 1j * rng.standard_normal((m, n))) / np.sqrt(2)
-        return (a[:, :, None] * a[:, None, :].conj()).astype(dtype)
+        return np.asarray((a[:, :, None] * a[:, None, :].conj()).astype(dtype))
     A = draw(m, n, real, rng) + 1j * draw(m, n, real, rng)
     A += A.transpose(0, 2, 1).conj()
     return (A / 2).astype(dtype)
 
 
-ENSEMBLES: dict[str, Callable[[int, int, np.dtype, Rng], NDArray]] = {
+ENSEMBLES: dict[str, Callable[[int, int, np.dtype[Any], Rng], NDArray[Any]]] = {
     "gaussian": _gaussian,
     "rademacher": _rademacher,
     "uniform": _uniform,

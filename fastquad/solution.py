@@ -155,7 +155,7 @@ class Solution:
         """
         return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as one `.npz` file, without pickle; `fastquad.load_solution` reads it."""
         from fastquad.solution_files import save_solutions
 
@@ -197,7 +197,7 @@ class SolutionBatch(Sequence[Solution]):
         each = [solution.to_dict() for solution in self]
         return {name: [said[name] for said in each] for name in (field.name for field in fields(Solution))}
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of them as one `.npz` file, without pickle; `fastquad.load_solution` reads it."""
         from fastquad.solution_files import save_solutions
 

@@ -22,7 +22,7 @@ _FORMAT = "fastquad solution"
 _ARRAYS = ("x", "support", "stderr", "outliers")
 
 
-def save_solutions(solutions: list[Solution], path: str | os.PathLike, *, batch: bool) -> None:
+def save_solutions(solutions: list[Solution], path: str | os.PathLike[str], *, batch: bool) -> None:
     """Write solutions under exactly this name; a reader never sees a part of them."""
     arrays: dict[str, Any] = {}
     about = []
@@ -41,7 +41,7 @@ def save_solutions(solutions: list[Solution], path: str | os.PathLike, *, batch:
         stream.write(buffer.getvalue())
 
 
-def load_solution(path: str | os.PathLike) -> Solution | SolutionBatch:
+def load_solution(path: str | os.PathLike[str]) -> Solution | SolutionBatch:
     """Read what `Solution.save` or `SolutionBatch.save` wrote.
 
     Parameters

@@ -163,7 +163,7 @@ class Decoder(BaseDecoder):
             slopes.append(slope)
         return h, slopes
 
-    def save(self, path: str | os.PathLike, *, dtype: DTypeLike | None = None, **info: str) -> None:
+    def save(self, path: str | os.PathLike[str], *, dtype: DTypeLike | None = None, **info: str) -> None:
         """Write the arrays to a file; `load` reads it. Both formats hold arrays and text only, never code.
 
         Parameters

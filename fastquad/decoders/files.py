@@ -36,7 +36,7 @@ class Layers(NamedTuple):
     activations: list[str] | None
 
 
-def write(path: str | os.PathLike, layers: Layers, dtype: DTypeLike, info: dict[str, str]) -> None:
+def write(path: str | os.PathLike[str], layers: Layers, dtype: DTypeLike, info: dict[str, str]) -> None:
     """Write a network in the format that the name asks for."""
     layers = layers._replace(
         weights=[W.astype(dtype) for W in layers.weights], biases=[b.astype(dtype) for b in layers.biases]
@@ -48,7 +48,7 @@ def write(path: str | os.PathLike, layers: Layers, dtype: DTypeLike, info: dict[
     formats[suffix](path, layers, info)
 
 
-def read(path: str | os.PathLike) -> Layers:
+def read(path: str | os.PathLike[str]) -> Layers:
     """The network in a file of either format, told by its content."""
     with open_regular(Path(path)) as stream:
         zipped = stream.read(4) == b"PK\3\4"
@@ -61,7 +61,7 @@ def read(path: str | os.PathLike) -> Layers:
 # -- .npz -----------------------------------------------------------------------------------------------------
 
 
-def _write_npz(path: str | os.PathLike, layers: Layers, info: dict[str, str]) -> None:
+def _write_npz(path: str | os.PathLike[str], layers: Layers, info: dict[str, str]) -> None:
     arrays: dict[str, Any] = {f"weight_{layer}": W for layer, W in enumerate(layers.weights)}
     arrays |= {f"bias_{layer}": b for layer, b in enumerate(layers.biases)}
     arrays |= {f"info_{key}": np.array(text) for key, text in info.items()}
@@ -69,7 +69,7 @@ def _write_npz(path: str | os.PathLike, layers: Layers, info: dict[str, str]) ->
         np.savez_compressed(stream, activations=np.array(layers.activations), **arrays)
 
 
-def _read_npz(path: str | os.PathLike) -> Layers:
+def _read_npz(path: str | os.PathLike[str]) -> Layers:
     # np.load leaves a file that it opened itself open where it is no archive.
     with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         activations = [str(name) for name in arrays["activations"]]
@@ -81,7 +81,7 @@ def _read_npz(path: str | os.PathLike) -> Layers:
 # -- safetensors ----------------------------------------------------------------------------------------------
 
 
-def _write_safetensors(path: str | os.PathLike, layers: Layers, info: dict[str, str]) -> None:
+def _write_safetensors(path: str | os.PathLike[str], layers: Layers, info: dict[str, str]) -> None:
     arrays: dict[str, Array] = {}
     for layer, (W, b) in enumerate(zip(layers.weights, layers.biases, strict=True)):
         arrays |= {f"{layer}.weight": W.T, f"{layer}.bias": b}
@@ -99,7 +99,7 @@ def _write_safetensors(path: str | os.PathLike, layers: Layers, info: dict[str, 
         stream.writelines([len(text).to_bytes(8, "little"), text, *parts])
 
 
-def _read_safetensors(path: str | os.PathLike) -> Layers:
+def _read_safetensors(path: str | os.PathLike[str]) -> Layers:
     arrays, metadata = _parse_safetensors(Path(path).read_bytes())
     names = sorted((name for name in arrays if name.endswith(".weight")), key=_by_number)
     if not names:

@@ -15,7 +15,7 @@ from fastquad.decoders.files import read
 
 
 def load(
-    path: str | os.PathLike, *, activations: Sequence[str] | None = None, dtype: DTypeLike = np.float64
+    path: str | os.PathLike[str], *, activations: Sequence[str] | None = None, dtype: DTypeLike = np.float64
 ) -> Decoder:
     """A decoder from a `.npz` or safetensors file.
 

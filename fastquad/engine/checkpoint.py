@@ -55,7 +55,7 @@ class Checkpoint:
     `memory` is the budget that the solve was begun with, and `bytes_read` what earlier calls have read from disk.
     """
 
-    def __init__(self, path: str | os.PathLike) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = _checked(path)
         self.journal = Journal(self.path)
         self.header: Record | None = None

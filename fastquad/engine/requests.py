@@ -53,7 +53,7 @@ class Together(_Free):
 
     @staticmethod
     def answer_all(A: Measurements, requests: Sequence[Together], n_threads: int) -> list[Any]:
-        waiting: dict[Callable, list[int]] = {}
+        waiting: dict[Callable[..., Any], list[int]] = {}
         for position, request in enumerate(requests):
             waiting.setdefault(request.function, []).append(position)
         answers: list[Any] = [None] * len(requests)

@@ -51,7 +51,7 @@ FIGURES: dict[str, Experiment] = {
 
 def reproduce(
     figure: str,
-    folder: str | os.PathLike,
+    folder: str | os.PathLike[str],
     *,
     trials: int | None = None,
     quick: bool = False,

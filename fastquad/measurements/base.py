@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -310,7 +311,7 @@ class Measurements(ABC):
     def _expect(self, rows: Indices, n_threads: int) -> None:
         return None
 
-    def _identity(self) -> tuple:
+    def _identity(self) -> tuple[Any, ...]:
         """What tells this tensor from another one: here, a sample of the entries of every matrix."""
         chosen = np.random.default_rng(0).permutation(self.n)[:16]
         return self.m, self.n, self.dtype.name, self.block(chosen)

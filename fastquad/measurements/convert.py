@@ -81,7 +81,7 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
 
 def pack(
     A: Any,
-    path: str | os.PathLike | None = None,
+    path: str | os.PathLike[str] | None = None,
     *,
     dtype: DTypeLike | None = None,
     out: PackedTensor | None = None,
@@ -137,7 +137,7 @@ def pack(
 
 
 def open(
-    path: str | os.PathLike, *, memory: Any = None, verify: bool = True, n_threads: int | None = None
+    path: str | os.PathLike[str], *, memory: Any = None, verify: bool = True, n_threads: int | None = None
 ) -> Measurements:
     """Open a packed folder that `fastquad.pack` wrote.
 

@@ -12,6 +12,8 @@ What the real problem then does not say is told beside it: `groups`, that Re x_j
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fastquad.measurements.base import Measurements
@@ -53,7 +55,7 @@ class _View(Measurements):
     def sweep_passes(self) -> int:
         return self.whole.sweep_passes()
 
-    def _identity(self) -> tuple:
+    def _identity(self) -> tuple[Any, ...]:
         return (type(self).__name__, *self.whole._identity())
 
     def _expect(self, rows: Indices, n_threads: int) -> None:

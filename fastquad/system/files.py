@@ -192,7 +192,7 @@ def not_regular(path: Path, mode: int) -> OSError:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike, argument: str, *, fresh: bool = False) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str], argument: str, *, fresh: bool = False) -> Iterator[BinaryIO]:
     """A stream whose content takes the place of a file, whole or not at all; `argument` is what gave the path.
 
     A link is followed. A pipe or a device is written to as it is: there is nothing to replace. With `fresh`, a file

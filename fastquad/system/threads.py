@@ -73,7 +73,7 @@ def worthwhile(n_threads: int, nbytes: int) -> int:
     return max(1, min(n_threads, nbytes // _BYTES_WORTH_A_THREAD))
 
 
-def run(task: Callable[..., object], arguments: list[tuple], n_threads: int) -> None:
+def run(task: Callable[..., object], arguments: list[tuple[Any, ...]], n_threads: int) -> None:
     """Call `task(*a)` for each a in arguments, on up to n_threads threads; the first error is raised."""
     helpers = min(n_threads, len(arguments)) - 1
     if helpers <= 0:
@@ -105,7 +105,7 @@ def run(task: Callable[..., object], arguments: list[tuple], n_threads: int) -> 
 
 
 def ahead(
-    task: Callable[..., Result], arguments: Iterable[tuple], depth: int = 1, n_threads: int = 1
+    task: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], depth: int = 1, n_threads: int = 1
 ) -> Iterator[Result]:
     """Yield `task(*a)` for each a in turn; up to `depth` results are made ahead, by threads of their own.
 
@@ -133,7 +133,7 @@ def ahead(
 class _Job(Generic[Result]):
     """A call whose result is waited for, made once, by whoever comes first."""
 
-    def __init__(self, task: Callable[..., Result], arguments: tuple) -> None:
+    def __init__(self, task: Callable[..., Result], arguments: tuple[Any, ...]) -> None:
         self.task, self.arguments = task, arguments
         self._turn = itertools.count()
         self._future: Future[Result] = Future()

@@ -16,9 +16,9 @@ from fastquad.solution import Solution
 BEST = "nearest in range"
 
 
-def grouped(rows: list[Row], *keys: str) -> list[tuple[tuple, list[Row]]]:
+def grouped(rows: list[Row], *keys: str) -> list[tuple[tuple[Any, ...], list[Row]]]:
     """The rows by the values of these keys, in the order in which the values first come."""
-    groups: dict[tuple, list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
     order = [list(dict.fromkeys(values)) for values in zip(*groups, strict=True)]

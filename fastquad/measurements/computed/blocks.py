@@ -12,6 +12,7 @@ once where a block of 8 matrices fits in cache.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,7 +186,7 @@ class GeneratedTensor(Measurements):
 
     # -- parts of A -------------------------------------------------------------------------------------------
 
-    def _gather(self, j: Places, k: Places, out: NDArray, n_threads: int, first_block: int = 0) -> None:
+    def _gather(self, j: Places, k: Places, out: NDArray[Any], n_threads: int, first_block: int = 0) -> None:
         """`out[i, p] = Ã_i[j_p, k_p]` for the measurements from 8 first_block on, as many as out has."""
         m = len(out)
         pieces = threads.chunks(j.size, _STRIP)
@@ -248,6 +249,6 @@ class _GeneratedPart(GeneratedTensor):
             out[:, self.m - block * LANES :] = 0.0
 
 
-def _rectangle(rows: NDArray, cols: NDArray) -> tuple[Places, Places]:
+def _rectangle(rows: NDArray[Any], cols: NDArray[Any]) -> tuple[Places, Places]:
     """The pairs of rows × cols, row by row."""
     return np.repeat(rows, cols.size).astype(np.int32), np.tile(cols, rows.size).astype(np.int32)

@@ -12,7 +12,7 @@ from fastquad import arguments
 from fastquad.measurements.computed.blocks import GeneratedTensor, Places
 from fastquad.measurements.computed.hermitian import HermitianComputedTensor
 from fastquad.measurements.dense.layout import LANES
-from fastquad.typing import Float
+from fastquad.typing import Float, Number
 
 
 class ComputedTensor(GeneratedTensor):
@@ -22,8 +22,7 @@ class ComputedTensor(GeneratedTensor):
     ----------
     entry : function
         Takes integers i, j and k (and `args`) and returns a number; where that is complex, signals are complex. A
-        function decorated with `numba.njit`, or one
-        that Numba can compile. It is called from several threads at once.
+        function decorated with `numba.njit`, or one that Numba can compile. It is called from several threads at once.
     m, n : int
         How many measurements, of a signal of which length; both below 2³¹.
     args : sequence, optional
@@ -58,7 +57,7 @@ class ComputedTensor(GeneratedTensor):
             return made
         remake = (_remade, (entry, m, n, tuple(args), bool(symmetric)))
         m, n = arguments.count(m, "m"), arguments.count(n, "n")
-        return HermitianComputedTensor(_compiled_complex(entry, bool(symmetric)), m, n, tuple(args), remake)
+        return HermitianComputedTensor(_compiled(entry, bool(symmetric)), m, n, tuple(args), remake)
 
     def __init__(
         self, entry: Callable[..., float], m: int, n: int, *, args: Sequence[Any] = (), symmetric: bool = False
@@ -95,7 +94,7 @@ class ComputedTensor(GeneratedTensor):
         self._loop(first, min(LANES, self.m - first), j, k, out, self.args)
 
 
-def _is_complex(entry: Callable[..., Any], args: tuple) -> bool:
+def _is_complex(entry: Callable[..., Any], args: tuple[Any, ...]) -> bool:
     """Whether an entry is a complex number; what cannot be compiled is refused further on."""
     try:
         value = entry if _is_compiled(entry) else _numba().njit(entry)
@@ -110,28 +109,7 @@ def _is_compiled(entry: Callable[..., Any]) -> bool:
     return isinstance(entry, _numba().core.dispatcher.Dispatcher)
 
 
-@lru_cache(maxsize=64)
-def _compiled_complex(entry: Callable[..., Any], symmetric: bool) -> Callable[..., None]:
-    """The loop of `_fill` around a complex entry, compiled at its first call."""
-    numba = _numba()
-    value = entry if _is_compiled(entry) else numba.njit(nogil=True)(entry)
-
-    @numba.njit(nogil=True)
-    def loop(first, count, j, k, out, args):
-        for p in range(j.size):
-            row, column = np.int64(j[p]), np.int64(k[p])
-            out[p, :] = 0.0
-            for lane in range(count):
-                if symmetric:
-                    out[p, lane] = value(first + lane, row, column, *args)
-                else:
-                    mirrored = value(first + lane, column, row, *args)
-                    out[p, lane] = 0.5 * (value(first + lane, row, column, *args) + np.conj(mirrored))
-
-    return loop
-
-
-def _remade(entry: Callable[..., float], m: int, n: int, args: tuple, symmetric: bool) -> ComputedTensor:
+def _remade(entry: Callable[..., float], m: int, n: int, args: tuple[Any, ...], symmetric: bool) -> ComputedTensor:
     return ComputedTensor(entry, m, n, args=args, symmetric=symmetric)
 
 
@@ -145,13 +123,12 @@ def _numba() -> Any:
 
 
 @lru_cache(maxsize=64)
-def _compiled(entry: Callable[..., float], symmetric: bool) -> Callable[..., None]:
-    """The loop of `_fill` around an entry, compiled at its first call."""
+def _compiled(entry: Callable[..., Any], symmetric: bool) -> Callable[..., None]:
+    """The loop of `_fill` around a real or complex entry, compiled at its first call."""
     numba = _numba()
-    value = entry if isinstance(entry, numba.core.dispatcher.Dispatcher) else numba.njit(nogil=True)(entry)
+    value = entry if _is_compiled(entry) else numba.njit(nogil=True)(entry)
 
-    @numba.njit(nogil=True)
-    def loop(first, count, j, k, out, args):
+    def loop(first: int, count: int, j: Places, k: Places, out: Number, args: tuple[Any, ...]) -> None:
         for p in range(j.size):
             row, column = np.int64(j[p]), np.int64(k[p])
             out[p, :] = 0.0
@@ -161,8 +138,8 @@ def _compiled(entry: Callable[..., float], symmetric: bool) -> Callable[..., Non
                 if symmetric:
                     out[p, lane] = value(first + lane, row, column, *args)
                 else:
-                    out[p, lane] = 0.5 * (
-                        value(first + lane, row, column, *args) + value(first + lane, column, row, *args)
-                    )
+                    mirrored = value(first + lane, column, row, *args)
+                    out[p, lane] = 0.5 * (value(first + lane, row, column, *args) + np.conj(mirrored))
 
-    return loop
+    compiled: Callable[..., None] = numba.njit(nogil=True)(loop)
+    return compiled

@@ -85,7 +85,7 @@ class GaussianTensor(GeneratedTensor):
         self._fill(i // LANES, np.array([j], dtype=np.int32), np.array([k], dtype=np.int32), out)
         return float(out[0, i % LANES])
 
-    def _identity(self) -> tuple:
+    def _identity(self) -> tuple[Any, ...]:
         return (repr(self),)
 
     def _fill(self, block: int, j: Places, k: Places, out: Float) -> None:

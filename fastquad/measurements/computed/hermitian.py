@@ -154,7 +154,7 @@ class HermitianGaussianTensor(GeneratedHermitianTensor):
         imaginary = 0.0 if j == k else float(np.sign(k - j)) * self.imaginary.entry(i, j, k)
         return complex(self.real.entry(i, j, k), imaginary)
 
-    def _identity(self) -> tuple:
+    def _identity(self) -> tuple[Any, ...]:
         return (repr(self),)
 
     def _fill(self, block: int, j: Places, k: Places, out: Number) -> None:
@@ -169,7 +169,9 @@ class HermitianGaussianTensor(GeneratedHermitianTensor):
 class HermitianComputedTensor(GeneratedHermitianTensor):
     """A tensor given by a complex function of (i, j, k): see `ComputedTensor`, which makes it."""
 
-    def __init__(self, loop: Callable[..., None], m: int, n: int, args: tuple, remake: tuple) -> None:
+    def __init__(
+        self, loop: Callable[..., None], m: int, n: int, args: tuple[Any, ...], remake: tuple[Any, ...]
+    ) -> None:
         self._loop, self.m, self.n, self.args = loop, m, n, args
         self.dtype = np.dtype(np.complex128)
         self._remake = remake

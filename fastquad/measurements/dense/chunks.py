@@ -30,7 +30,12 @@ class StoredTensor(Measurements):
     _unit_bytes: int
 
     def _run(
-        self, kernel: Callable, *arguments: object, n_threads: int, chunks: Chunks | None = None, share: float = 1.0
+        self,
+        kernel: Callable[..., object],
+        *arguments: object,
+        n_threads: int,
+        chunks: Chunks | None = None,
+        share: float = 1.0,
     ) -> None:
         """Run a kernel that owns what it writes on all units, or on these chunks of something else.
 

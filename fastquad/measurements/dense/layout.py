@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
@@ -32,7 +34,7 @@ def places(rows: Indices, cols: Indices, n: int) -> Indices:
     return out
 
 
-def as_stored(blocks: NDArray) -> NDArray:
+def as_stored(blocks: NDArray[Any]) -> NDArray[Any]:
     """Blocks as the kernels take them: 16-bit floats by their bits."""
     return blocks.view(np.uint16) if blocks.dtype == np.float16 else blocks
 
@@ -87,7 +89,7 @@ def pack_block(matrices: Number, out: Number) -> None:
         kernels.pack(matrices, out[None], 0, 1)
 
 
-def put(entries: Float, out: NDArray) -> None:
+def put(entries: Float, out: NDArray[Any]) -> None:
     """`out = entries` (some entries, 8), rounded; an error where 16 bits do not hold them.
 
     A 16-bit float has 11 bits between 6e-5 and 65504, and fewer below. So the rounding of each measurement, relative to

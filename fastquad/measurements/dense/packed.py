@@ -6,6 +6,8 @@ measurements, so a pass goes at the speed of memory for any n.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,7 +44,7 @@ class PackedTensor(StoredTensor):
         return self.dtype in (np.float16, np.float32)
 
     @property
-    def _stored(self) -> NDArray:
+    def _stored(self) -> NDArray[Any]:
         """The blocks as the kernels take them."""
         return as_stored(self.blocks)
 

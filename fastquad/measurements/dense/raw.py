@@ -47,7 +47,7 @@ class RawTensor(StoredTensor):
         else:
             self._run_packed(packed_kernels.products_batch, pad(x, GROUP), out=W, n_threads=n_threads)
 
-    def _run_packed(self, kernel: Callable, *inputs: object, out: Float, n_threads: int) -> None:
+    def _run_packed(self, kernel: Callable[..., object], *inputs: object, out: Float, n_threads: int) -> None:
         """Pack 8 measurements at a time into a block of scratch, and run a kernel of the packed layout on it."""
 
         def task(start: int, stop: int) -> None:

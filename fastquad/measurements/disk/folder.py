@@ -61,7 +61,7 @@ class Folder:
     stamp: Stamp | None = field(default=None, compare=False)
 
     @classmethod
-    def open(cls, path: str | os.PathLike) -> Folder:
+    def open(cls, path: str | os.PathLike[str]) -> Folder:
         """The folder at a path, checked but for its checksums."""
         path = Path(path)
         folder = cls._described(path)
@@ -195,10 +195,10 @@ class FolderTensor(PackedTensor):
     def blocks(self, mapped: Float) -> None:
         self._mapped = mapped
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return _mapped_again, (str(self.folder.path), self.folder.describe())
 
-    def _identity(self) -> tuple:
+    def _identity(self) -> tuple[Any, ...]:
         return (self.folder.describe(),)
 
     def _diagonals(self, n_threads: int) -> Float:

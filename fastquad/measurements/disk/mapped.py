@@ -38,7 +38,7 @@ class _Mapped:
     def array(self, mapped: Number) -> None:
         self._mapped = mapped
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return _mapped_again, (str(self.path), self.m, self.n, self.dtype.name)
 
 

@@ -11,6 +11,7 @@ sparse signals have, are gathered in one pass and stay in memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ class StreamedTensor(Measurements):
         # Reading ahead needs a few buffers; the rest of the budget is for rows, for the answers and for the solver.
         least = 2 * folder.section * folder.block_bytes
         self._reader = Reader(folder, max(memory // 4, min(memory, least)), verify)
-        self._kept: dict[int, NDArray] = {}
+        self._kept: dict[int, NDArray[Any]] = {}
         self._like = empty_packed(folder.m, folder.n, folder.dtype)
 
     @property
@@ -53,7 +54,7 @@ class StreamedTensor(Measurements):
         """Bytes that were read from the disk so far."""
         return self._reader.bytes_read
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         path, description = str(self.folder.path), self.folder.describe()
         return _streamed_again, (path, description, self.memory, self._reader.verifies)
 
@@ -77,7 +78,7 @@ class StreamedTensor(Measurements):
     def _pack(self, block: int, out: Number) -> None:
         put(self.folder.read(block, block + 1)[0], out)
 
-    def _identity(self) -> tuple:
+    def _identity(self) -> tuple[Any, ...]:
         return (self.folder.describe(),)
 
     def _diagonals(self, n_threads: int) -> Number:

@@ -112,7 +112,7 @@ class LiftedTensor(Measurements):
     def _expect(self, rows: Indices, n_threads: int) -> None:
         self.A._expect(rows[rows < self.A.n], n_threads)
 
-    def _identity(self) -> tuple:
+    def _identity(self) -> tuple[Any, ...]:
         return (*self.A._identity(), self.border, self.value)
 
 

@@ -9,6 +9,8 @@ The diagonals `d_j^T Ã_i d_j` are computed once, from the products of the colum
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fastquad.measurements.base import Measurements
@@ -98,5 +100,5 @@ class BasisTensor(Measurements):
         r, S = self.A._sweep(inner, np.zeros_like(inner), np.ascontiguousarray(target), n_threads)
         return r, self.D.T @ S @ self.D
 
-    def _identity(self) -> tuple:
+    def _identity(self) -> tuple[Any, ...]:
         return (*self.A._identity(), self.D)

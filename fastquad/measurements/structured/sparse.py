@@ -173,7 +173,7 @@ class SparseTensor(Measurements):
         np.copyto(out, block[:, row_of[:, None], col_of])
         return out
 
-    def _identity(self) -> tuple:
+    def _identity(self) -> tuple[Any, ...]:
         return self.m, self.n, self.dtype.name, self._i, self._j, self._k, self._values
 
 

@@ -35,7 +35,9 @@ from fastquad.solvers.pursuit.search import Search
 from fastquad.solvers.pursuit.tuning import Level, levels
 from fastquad.typing import Asks
 
-# So many further levels must confirm what looks like noise.
+__all__ = ["Pursuit", "Search", "run"]
+
+# The number of further levels that must confirm what looks like noise.
 _UNCHANGED_LEVELS = 1
 
 
