@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fastquad as fq
+from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.solution import Status
 
 N = 20
@@ -244,3 +245,21 @@ def test_a_coordinate_that_nothing_measures_is_named():
     solution = fq.solve(A, fq.measure(A, rng.standard_normal(n)))
     assert solution.status is Status.AMBIGUOUS
     assert "Nothing measures coordinate 3" in solution.message
+
+
+@pytest.mark.parametrize("seed", [10, 18, 19, 21])
+def test_a_chain_with_a_wrong_sign_is_no_signal_in_noise(seed):
+    # A descent may end with the wrong sign beyond a small entry of x, which tridiagonal matrices couple weakly.
+    rng = np.random.default_rng(seed)
+    n, m = 27, 77
+    x = rng.standard_normal(n) * rng.uniform(0, 1, n) ** 2
+    A = rng.standard_normal((m, n, n)) * (np.abs(np.subtract.outer(range(n), range(n))) <= 1)
+    solution = fq.solve(A, fq.measure(A, x))
+    assert not solution.success or fq.distance(solution.x, x) < 1e-6
+
+
+def test_turning_at_the_weakest_links():
+    block = np.ones((1, 4, 4)) * (np.abs(np.subtract.outer(range(4), range(4))) <= 1)
+    z = np.array([1.0, 2.0, 0.1, 3.0])
+    turned = [np.sort(np.flatnonzero(t != z)).tolist() for t in turned_at_weakest(block, z, 2)]
+    assert turned == [[0, 1], [0, 1, 2]]

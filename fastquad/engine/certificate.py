@@ -133,10 +133,10 @@ def doubt_in_noise(
         large = "" if weighed else tests.dominated()
         reason = large or tests.improvable() or tests.unseen() or tests.span()[1] or (yield from tests.rivals())
     # A method that knows its error has told signal from noise, if entries are independent as it takes them.
-    if not reason and answer.residual > _EXPLAINED:
+    if not reason:
         entries = entries or (yield from sample_entries(problem))
         if expected is None or not entries.independent:
-            reason = yield from tests.challenged()
+            reason = yield from tests.challenged(random=answer.residual > _EXPLAINED)
     return Doubt(reason, error, stderr)
 
 

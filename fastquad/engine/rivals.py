@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -41,8 +42,8 @@ _EXPLAINED = 1e-3
 # standard deviations.
 _STEPS = 0.01 * 1.2 ** np.arange(26)
 _SADDLE = 30.0
-# Under noise, Levenberg–Marquardt starts from this many random signals to find another that fits, in a block of at most
-# this many entries.
+# Under noise, Levenberg–Marquardt starts from this many turned parts of x, and as many random signals, to find another
+# that fits, in a block of at most this many entries.
 _CHALLENGES, _CHALLENGE_ENTRIES = 16, 2_000_000
 _CHALLENGE = Rule(max_steps=40, patience=12)
 
@@ -388,10 +389,11 @@ class Tests:
                     return self._shown()
         return ""
 
-    def challenged(self) -> Asks[str]:
+    def challenged(self, random: bool = True) -> Asks[str]:
         """Whether Levenberg–Marquardt finds another signal that fits as well: for entries of A that are no random draw.
 
-        Of random ones AMP tells signal from noise; elsewhere a fit in the wrong valley may leave what looks like it.
+        Of random ones AMP tells signal from noise; elsewhere a fit in the wrong valley may leave what looks like it. The
+        starts are x with the other sign in parts that are weakly coupled to the rest, and `random` signals.
         """
         answer, m = self.answer, self.problem.m
         everything = m > answer.allowed.size
@@ -399,11 +401,11 @@ class Tests:
         if m * where.size**2 > _CHALLENGE_ENTRIES or where.size >= m or self.problem.fixed:
             return ""
         block = yield Block(where)
-        rng = np.random.default_rng(2)
+        others = np.random.default_rng(2).standard_normal((_CHALLENGES if random else 0, where.size))
+        others *= self.norm / np.linalg.norm(others, axis=1, keepdims=True)
         limit = float(np.linalg.norm(answer.r)) * math.sqrt((m + 2 * math.sqrt(m)) / m)
-        for _ in range(_CHALLENGES):
-            start = rng.standard_normal(where.size)
-            descent = on_block(self.problem.y, start * (self.norm / np.linalg.norm(start)), block, _CHALLENGE)
+        for start in chain(symmetry.turned_at_weakest(block, answer.x[where], _CHALLENGES), others):
+            descent = on_block(self.problem.y, start, block, _CHALLENGE)
             twin = _expand(descent.z, where, self.problem.n)
             if math.sqrt(descent.square) <= limit and self._rival(twin):
                 return self._shown()

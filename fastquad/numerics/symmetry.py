@@ -99,6 +99,33 @@ def flipped(z: Float, V: Float, inverse: Float, part: Indices) -> Float:
     return z - 2 * np.real(V[:, part] @ (inverse[part] @ z))
 
 
+def turned_at_weakest(block: Float, z: Float, count: int) -> Iterator[Float]:
+    """z with the other sign on one side of its weakest links, the weakest first, at most `count` of them.
+
+    Two coordinates are linked by `z_j² z_k² Σ_i A_i[j, k]²`, what the measurements see of their relative sign; the links
+    are those of the strongest tree that joins all coordinates.
+    """
+    from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+
+    used = np.flatnonzero(z)
+    part = block[:, used[:, None], used]
+    strength = np.einsum("ijk,ijk->jk", part, part) * np.outer(z[used] ** 2, z[used] ** 2)
+    largest = float(strength.max(initial=0.0))
+    if used.size < 2 or largest == 0:
+        return
+    # The larger the logarithm of the distance, the weaker; a distance of zero would be no link.
+    distance = 1 - np.log(np.maximum(strength / largest, 1e-300))
+    tree = minimum_spanning_tree(distance).tocoo()
+    for link in np.argsort(-tree.data, kind="stable")[:count]:
+        rest = tree.copy()
+        rest.data = np.where(np.arange(tree.nnz) == link, 0.0, tree.data)
+        rest.eliminate_zeros()
+        side = connected_components(rest, directed=False)[1]
+        turned = z.copy()
+        turned[used[side == side[0]]] *= -1
+        yield turned
+
+
 def groups(strength: Float, level: float) -> list[Indices]:
     """The connected groups of the graph whose edges have more than this strength."""
     count, label = _components(strength > level)
