@@ -1,6 +1,9 @@
 """Signal in noise, measured: how near the default call comes to the best possible, and how far its own error is right.
 
-    python benchmarks/studies/noise.py [PART ...] [--trials N] [--workers 2] [--json FILE]
+    python benchmarks/studies/noise.py [PART ...] [--trials N] [--workers 2] [--seed 1] [--records FILE]
+
+With --records every trial is written down as it ends, and what the file has already is not run again. --seed draws
+other instances: rules are chosen on those of one seed and judged on those of another.
 
 The parts, all of them if none is named:
 
@@ -10,7 +13,6 @@ The parts, all of them if none is named:
     outliers    measurements that may be anything, without and with noise
     trust       mixed problems, pure noise, two signals and wrong models among them: claims that are far off
     hopeless    pure noise and hopeless outliers: how many passes until the call ends by itself
-    descents    where LM converges in 200 steps, does the stage of the default too
 
 The genie samples the exact posterior from the true x, told ρ, σ and the slab: what no method without them can beat,
 but for chance. Neither k nor σ nor the norm is given to the default call. Instances are drawn from seeds of their own.
@@ -22,8 +24,9 @@ import argparse
 import json
 import multiprocessing
 import os
+from pathlib import Path
 
-PARTS = ("grid", "sparse", "unequal", "outliers", "trust", "hopeless", "descents")
+PARTS = ("grid", "sparse", "unequal", "outliers", "trust", "hopeless")
 
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "FASTQUAD_NUM_THREADS"):
     # Trials share the cores as processes; BLAS reads this when NumPy is loaded.
@@ -34,7 +37,9 @@ import numpy as np  # noqa: E402
 import fastquad as fq  # noqa: E402
 from fastquad.experiments.genie import posterior_mean  # noqa: E402
 
-SEED = 2026_14
+SEED = 2026_14 + int(os.environ.get("FASTQUAD_STUDY_SEED", "0"))
+# Where trials are written down as they end.
+RECORDS: Path | None = None
 SHAPES = [
     (100, 3, 50), (100, 3, 100), (100, 3, 200), (100, 10, 100), (100, 20, 150), (100, 30, 300), (100, 50, 200),
     (100, 100, 150), (100, 100, 300), (300, 5, 100), (300, 10, 150), (500, 10, 200),
@@ -260,53 +265,36 @@ def hopeless(trials: int, workers: int) -> list[dict]:
     return results
 
 
-def descents_trial(task: dict) -> dict:
-    from fastquad.numerics.levenberg_marquardt import Rule, on_block
-    from fastquad.solvers.auto import DESCENT, PATIENT
-
-    rng = np.random.default_rng([SEED, 7, task["trial"]])
-    n, ratio = int(rng.integers(20, 60)), float(rng.uniform(1.3, 3.0))
-    m, kind = int(ratio * n), task["kind"]
-    x = rng.standard_normal(n)
-    if kind == "gaussian":
-        A = rng.standard_normal((m, n, n))
-    elif kind == "ar":
-        root = np.linalg.cholesky(0.7 ** np.abs(np.subtract.outer(np.arange(n), np.arange(n))))
-        A = root @ rng.standard_normal((m, n, n)) @ root.T
-    else:
-        rank = 1 if kind == "rank one" else 3
-        B = rng.standard_normal((m, n, rank))
-        A = B @ B.transpose(0, 2, 1)
-    A = np.ascontiguousarray((A + A.transpose(0, 2, 1)) / 2)
-    y = np.einsum("ijk,j,k->i", A, x, x)
-    start = x + rng.uniform(0.5, 1.4) * np.linalg.norm(x) * rng.standard_normal(n) / np.sqrt(n)
-    rule = DESCENT if kind == "gaussian" else PATIENT
-    long, short = on_block(y, start, A, Rule(max_steps=200, patience=200)), on_block(y, start, A, rule)
-    return {"lm": long.residual < 1e-9, "stage": short.residual < 1e-9, "steps": len(short.curve) - 1}
-
-
-def descents(trials: int, workers: int) -> list[dict]:
-    kinds = ("gaussian", "ar", "rank one", "rank three")
-    tasks = [{"kind": kind, "trial": t} for kind in kinds for t in range(10 * trials)]
-    results = run(descents_trial, tasks, workers)
-    rows = []
-    for (kind,), group in cells(tasks, results, "kind").items():
-        good = [r for r in group if r["lm"]]
-        lost = np.median([r["steps"] for r in group if not r["lm"]] or [0])
-        rows.append([kind, len(group), len(good), sum(r["stage"] for r in good), f"{lost:.0f}"])
-    table("Descents", ["A", "descents", "LM converges in 200", "the stage too", "steps where hopeless"], rows)
-    return results
-
-
 # -- tools ------------------------------------------------------------------------------------------------------
 
 
 def run(trial, tasks: list[dict], workers: int) -> list[dict]:
-    """The results of the trials, in their order."""
-    if workers == 1:
-        return [trial(task) for task in tasks]
+    """The results of the trials, in the order of the tasks; those that were written down are not run again."""
+    done = {}
+    if RECORDS is not None and RECORDS.exists():
+        done = {row["key"]: row["result"] for row in map(json.loads, RECORDS.read_text().splitlines())}
+    keys = [f"{SEED} {trial.__name__} {json.dumps(task, sort_keys=True)}" for task in tasks]
+    # Every cell gets its first instances first.
+    missing = sorted((i for i, key in enumerate(keys) if key not in done), key=lambda i: tasks[i]["trial"])
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        return pool.map(trial, tasks, chunksize=1)
+        results = pool.imap_unordered(_Numbered(trial), [(keys[i], tasks[i]) for i in missing])
+        for key, result in results:
+            done[key] = result
+            if RECORDS is not None:
+                with RECORDS.open("a") as file:
+                    file.write(json.dumps({"key": key, "result": result}) + "\n")
+    return [done[key] for key in keys]
+
+
+class _Numbered:
+    """A trial that says which one it was."""
+
+    def __init__(self, trial) -> None:
+        self.trial = trial
+
+    def __call__(self, numbered: tuple[str, dict]) -> tuple[str, dict]:
+        key, task = numbered
+        return key, self.trial(task)
 
 
 def cells(tasks: list[dict], results: list[dict], *keys: str) -> dict[tuple, list[dict]]:
@@ -342,15 +330,15 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
     parser.add_argument("--trials", type=int, help="instances a cell; default 12, 20 with outliers and unequal noise")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--json", help="write every trial's result here")
+    parser.add_argument("--seed", type=int, default=0, help="which family of instances")
+    parser.add_argument("--records", type=Path, help="write every trial's result here, and take what is there")
     options = parser.parse_args()
-    everything = {}
+    global SEED, RECORDS
+    SEED, RECORDS = 2026_14 + options.seed, options.records
+    os.environ["FASTQUAD_STUDY_SEED"] = str(options.seed)  # the workers load this file anew
     for part in options.parts or PARTS:
         trials = options.trials or {"unequal": 20, "outliers": 20, "trust": 40}.get(part, 12)
-        everything[part] = globals()[part](trials, options.workers)
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(everything, file)
+        globals()[part](trials, options.workers)
 
 
 if __name__ == "__main__":
