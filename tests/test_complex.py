@@ -264,10 +264,6 @@ def test_a_coordinate_that_nothing_measures():
     assert solution.status is fq.Status.AMBIGUOUS
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="a right answer on noisy complex data is doubted since the last tests",
-)
 def test_noise():
     H, y, x = problem(200, 40, 3)
     solution = fq.solve(H, y + 0.05 * np.random.default_rng(0).standard_normal(200))

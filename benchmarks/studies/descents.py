@@ -14,11 +14,11 @@ from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-from fastquad.numerics.eigen import leading_eigenvector  # noqa: E402
-from fastquad.numerics.levenberg_marquardt import Rule, on_block  # noqa: E402
-from fastquad.solvers.auto import DESCENT, PATIENT  # noqa: E402
+from fastquad.numerics.eigen import leading_eigenvector
+from fastquad.numerics.levenberg_marquardt import Rule, on_block
+from fastquad.solvers.auto import DESCENT, PATIENT
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
@@ -99,7 +99,8 @@ def main():
         kinds += GRIDS
     except ImportError:
         print("PYPOWER is not installed: without the grids.")
-    print("| A | descents | LM converges in 200 steps | the stage too | its steps where LM does not |\n" + "| --- " * 5 + "|")
+    print("| A | descents | LM converges in 200 | the stage too | its steps where LM does not |")
+    print("| --- " * 5 + "|")
     totals = np.zeros(2, dtype=int)
     for number, kind in enumerate(kinds):
         good = stage = 0

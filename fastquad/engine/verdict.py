@@ -157,7 +157,11 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 
 def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]:
     """The verdict on signal in noise, of a method that tells the one from the other by itself."""
-    found = yield from doubt_in_noise(problem, outcome.x, outcome.noise, error, outcome.entries, weighed=True)
+    if problem.turning:
+        # The tests for real signals take the free phase for a direction that the data leave open.
+        found = yield from doubt_turned(problem, outcome.x, outcome.noise)
+    else:
+        found = yield from doubt_in_noise(problem, outcome.x, outcome.noise, error, outcome.entries, weighed=True)
     if found.reason:
         return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {found.reason}".strip()))
     return Verdict(Status.CONVERGED if error < TRUSTED else Status.NOISY, outcome)
