@@ -8,6 +8,7 @@ from fastquad.api import measure, solve, spectral_init
 from fastquad.engine.steps import State
 from fastquad.measurements import (
     AffineTensor,
+    BilinearTensor,
     ComputedTensor,
     DistributedTensor,
     GaussianTensor,
@@ -55,6 +56,7 @@ __all__ = [
     "TWF",
     "WF",
     "AffineTensor",
+    "BilinearTensor",
     "ComputedTensor",
     "Discrete",
     "DistributedTensor",

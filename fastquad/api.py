@@ -21,11 +21,13 @@ from fastquad.engine.steps import End, Outcome, State, Steps
 from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.structured.affine import AffineTensor
+from fastquad.measurements.structured.bilinear import BilinearTensor
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
 from fastquad.reductions.affine import takes_affine
 from fastquad.reductions.basis import takes_basis
+from fastquad.reductions.bilinear import takes_bilinear
 from fastquad.reductions.complex import complex_data, complex_signal, read, takes_complex
 from fastquad.solution import Solution, SolutionBatch
 from fastquad.solvers import METHODS, Method, by_name, load
@@ -58,6 +60,7 @@ def _explained(function: Callable[P, R]) -> Callable[P, R]:
 
 @_explained
 @takes_affine
+@takes_bilinear
 @takes_complex
 @takes_basis
 def solve(
@@ -183,7 +186,8 @@ def solve(
             problem = Problem(
                 m=m, n=n, y=Y[i], dtype=measurements.dtype, prior=prior, x0=None if X0 is None else X0[i],
                 norm=norms[i], noise=sigma, outliers=bool(outliers), tol=tol, rng=rngs[i], memory=room, resume=resume,
-                fixed=fixed, groups=groups, gauge=measurements.gauge, max_passes=limits.max_passes,
+                fixed=fixed, bilinear=measurements.bilinear, groups=groups, gauge=measurements.gauge,
+                max_passes=limits.max_passes,
             )  # fmt: skip
             if not Y[i].any() and getattr(prior, "fixed", None):
                 raise ValueError("`y` must not be all zero where values of x are fixed.")
@@ -322,7 +326,7 @@ def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_thr
 
     Parameters
     ----------
-    A : array of shape (m, n, n), path of a .npy file, Measurements, or AffineTensor
+    A : array of shape (m, n, n), path of a .npy file, Measurements, AffineTensor or BilinearTensor
     x : array of shape (n,) or (b, n)
     noise : float
         Its standard deviation; of complex y, that of the real part and of the imaginary part.
@@ -342,12 +346,12 @@ def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_thr
     >>> fq.measure(np.ones((2, 3, 3)), [1.0, 2.0, 3.0])
     array([36., 36.])
     """
-    measurements = A if isinstance(A, AffineTensor) else as_measurements(A)
+    measurements = A if isinstance(A, AffineTensor | BilinearTensor) else as_measurements(A)
     x = arguments.array(x, "x")
     if x.ndim not in (1, 2) or x.shape[-1] != measurements.n or not x.size:
         raise ValueError(f"`x` must have shape ({measurements.n},) or (b, {measurements.n}), got {x.shape}.")
     sigma = arguments.number(noise, "noise")
-    if isinstance(measurements, AffineTensor) or not (measurements.complex or np.iscomplexobj(x)):
+    if not isinstance(measurements, Measurements) or not (measurements.complex or np.iscomplexobj(x)):
         y = np.ascontiguousarray(measurements.measure(x.T, n_threads=n_threads).T)
     else:
         y = complex_data(measurements, x, threads.resolve(n_threads))

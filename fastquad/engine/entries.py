@@ -87,6 +87,8 @@ def sample_entries(problem: Problem) -> Asks[Entries]:
     diagonals = yield Diagonals()
     if problem.turning:
         return (yield from _sample_complex(problem, diagonals[:, ::2]))
+    if problem.bilinear:
+        return (yield from _sample_bilinear(problem, diagonals))
     side = min(_SIDE, (n - 1) // 2)
     if side == 0 or m < 4:
         bits = _bits(_thinned(diagonals))
@@ -105,6 +107,24 @@ def sample_entries(problem: Problem) -> Asks[Entries]:
     return _described(
         problem.y, block, diagonals, tuple(symmetries), bits, _commonest(few) if repeated else (0.0, False)
     )
+
+
+def _sample_bilinear(problem: Problem, diagonals: Float) -> Asks[Entries]:
+    """The same where the matrices are zero but for the products of two vectors, and for their balance, the last."""
+    n, p = problem.n, problem.bilinear
+    side = min(_SIDE, p, n - p)
+    if problem.m < 5:
+        return Entries()
+    chosen = np.random.default_rng(0)
+    rows, columns = np.sort(chosen.permutation(p)[:side]), p + np.sort(chosen.permutation(n - p)[:side])
+    block = (yield Block(rows, columns))[:-1]
+    few = _thinned(block.reshape(len(block), -1))
+    repeated = _repeats(few)
+    bits, commonest = (_bits(few), _commonest(few)) if repeated else (math.inf, (0.0, False))
+    found = _described(problem.y[:-1], block, diagonals[:-1], (), bits, commonest)
+    # The certificate compares a sample with all measurements.
+    whole = None if found.block is None else np.concatenate([found.block, np.zeros((1, side, side))])
+    return replace(found, block=whole)
 
 
 def _sample_complex(problem: Problem, diagonals: Float) -> Asks[Entries]:

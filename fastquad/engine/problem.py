@@ -39,6 +39,8 @@ class Problem:
     max_passes: float | None = None
     #: Coordinates whose values are known, and these: then −x is told from x.
     fixed: Mapping[int, float] = field(default_factory=dict)
+    #: How many coordinates come first that are multiplied with the others only; 0 where x is not of two vectors.
+    bilinear: int = 0
     #: Coordinates that are zero together, such as Re and Im of a complex number; None where each is by itself.
     groups: Groups | None = None
     #: Up to what x is known: its "sign"; or, for a complex x whose Re and Im are the coordinates 2j and 2j + 1, its

@@ -10,6 +10,7 @@ from fastquad.measurements.dense.packed import PackedTensor
 from fastquad.measurements.dense.raw import RawTensor
 from fastquad.measurements.disk.streamed import StreamedTensor
 from fastquad.measurements.structured.affine import AffineTensor
+from fastquad.measurements.structured.bilinear import BilinearTensor
 from fastquad.measurements.structured.low_rank import LowRankTensor
 from fastquad.measurements.structured.rank_one import RankOneTensor
 from fastquad.measurements.structured.shifts import ShiftTensor
@@ -17,6 +18,7 @@ from fastquad.measurements.structured.sparse import SparseTensor
 
 __all__ = [
     "AffineTensor",
+    "BilinearTensor",
     "ComputedTensor",
     "DistributedTensor",
     "GaussianTensor",

@@ -47,6 +47,8 @@ class Measurements(ABC):
     memory: int | None = None
     #: Coordinates of the signal whose values are known, and these: see `fastquad.AffineTensor`.
     fixed: Mapping[int, float] = MappingProxyType({})
+    #: How many coordinates come first that are multiplied with the others only; 0: no such. See `BilinearTensor`.
+    bilinear: int = 0
 
     @property
     def complex(self) -> bool:

@@ -31,7 +31,7 @@ from fastquad.engine.steps import Stage as Announced
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Diagonals
 from fastquad.numerics.levenberg_marquardt import Rule
-from fastquad.solvers import gibbs, structured
+from fastquad.solvers import bilinear, gibbs, structured
 from fastquad.solvers.amp import search as amp
 from fastquad.solvers.amp import warm
 from fastquad.solvers.amp.ensemble import affordable
@@ -110,6 +110,9 @@ class _Desk:
             yield self.from_start(self.problem.x0)
         if not 1 / _EXTREME < self.entries.gain < _EXTREME:
             yield self.refuse()
+            return
+        if self.problem.bilinear:
+            yield from bilinear.stages(self)
             return
         if not self.entries.independent:
             yield from structured.stages(self)
@@ -326,7 +329,8 @@ class _Desk:
     @property
     def believes(self) -> bool:
         """Whether AMP's belief is the judge of signal in noise."""
-        return not self.problem.noiseless and self.entries.independent and affordable(self.problem)
+        plain = self.entries.independent and not self.problem.bilinear
+        return not self.problem.noiseless and plain and affordable(self.problem)
 
     # -- verdicts -----------------------------------------------------------------------------------------------
 
