@@ -185,6 +185,23 @@ def test_piecewise_constant():
     assert not fq.solve(A, y, max_passes=100).success
 
 
+def test_a_small_step_that_was_missed_is_added():
+    """Such signals ended as noise of a thousandth, with a success on too few intervals."""
+    rng = np.random.default_rng(20)
+    x = np.repeat([2.0, -1.0, -0.999, 0.5, 1.5, 1.503], 10)
+    A = gaussian(40, 60, rng)
+    A = (A + A.transpose(0, 2, 1)) / 2
+    prior = fq.PiecewiseConstant()
+    U = prior.coordinates(x, np.isin(np.arange(60), [10, 30, 40]).astype(float), 4)  # all but the small steps
+    near = U @ (U.T @ x)
+    W = A @ near
+    larger = prior.enlarged(U, near, W, W @ near - fq.measure(A, x), 6)
+    np.testing.assert_allclose(larger @ (larger.T @ x), x, atol=1e-12)
+    solution = fq.solve(A, fq.measure(A, x), prior=prior)
+    assert solution.status is fq.Status.EXACT
+    assert np.count_nonzero(np.diff(solution.x)) == 5
+
+
 @pytest.mark.parametrize("values", [(-1, 1), (0, 1), (0, 1, 2)])
 def test_few_values(values):
     rng = np.random.default_rng(8)
@@ -384,6 +401,24 @@ def test_check_prior_tells_what_is_wrong():
     assert fq.check_prior(fq.Discrete([-1, 0, 1]), n=20).ok
     assert "must be a posterior" in fq.check_prior(NotAPosterior(), n=5).problems[0]
     assert "must give a finite mean of shape (5,)" in fq.check_prior(Short(), n=5).problems[0]
+
+
+def test_the_values_of_ones_own_prior_are_counted():
+    class Signs(fq.Prior):
+        rounds = True
+        alphabet = np.array([-1.0, 1.0])
+
+        def denoise(self, b, a):
+            return np.tanh(b), 1 - np.tanh(b) ** 2
+
+        def nearest(self, x):
+            return np.where(x < 0, -1.0, 1.0)
+
+    rng = np.random.default_rng(21)
+    A, x = gaussian(45, 50, rng), rng.choice([-1.0, 1.0], 50)
+    solution = fq.solve(A, fq.measure(A, x), prior=Signs())
+    assert solution.status is fq.Status.EXACT
+    assert fq.distance(solution.x, x) == 0
 
 
 def test_a_prior_of_ones_own_with_one_method():

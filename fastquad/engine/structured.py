@@ -1,11 +1,11 @@
 """The certificate of an answer of which the prior says more than which coordinates are nonzero.
 
-one of a few values   another signal of these values must not fit. No direction is open, so that the measurements
-                      may be fewer than the coordinates: what can happen is a coincidence. There are V^n signals,
-                      and each wrong one fits a measurement to 30 bits with a chance of 2^−30, or of the
+one of a few values   (`Prior.alphabet`) another signal of these values must not fit. No direction is open, so that the
+                      measurements may be fewer than the coordinates: what can happen is a coincidence. There are V^n
+                      signals, and each wrong one fits a measurement to 30 bits with a chance of 2^−30, or of the
                       coincidences that the entries of A allow: m times their bits must exceed n log2 V + 20.
-piecewise constant    in the coordinates of its steps, `x = C z` with `C_jl = 1` for j >= l, it is a sparse signal:
-                      the certificate of those holds for `C^T Ã_i C`.
+sparse elsewhere      (`Prior.sparse_form`) `x = C z` with a sparse z, such as the steps of a piecewise constant
+                      signal: the certificate of those holds for `C^T Ã_i C`.
 """
 
 from __future__ import annotations
@@ -22,48 +22,61 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.rivals import Measure, Tests, names
 from fastquad.measurements.contractions import Compress, Diagonals
 from fastquad.measurements.dense.raw import RawTensor
-from fastquad.priors.discrete import Discrete
+from fastquad.priors.base import Prior
 from fastquad.solution import Status
-from fastquad.typing import Asks, Float, Indices
+from fastquad.typing import Asks, Float
 
 # An answer is wrong with a chance of less than 2 to the minus this.
 _SPARE_BITS = 20
 # The bits of a measurement that a relative residual of 1e-9 shows.
 _BITS = 30.0
-# The steps of a signal are looked at one by one up to this many operations, and this share of the memory.
+# All columns are looked at one by one up to this many operations, and this share of the memory.
 _OPERATIONS, _SHARE = 2e10, 4
 
 
-def certify_values(problem: Problem, x: Float, entries: Entries | None) -> Asks[Certificate]:
-    """Whether x, of a few values, is the only signal of these values that fits."""
+def certify_structured(problem: Problem, x: Float, entries: Entries | None) -> Asks[Certificate | None]:
+    """The certificate by what the prior rules out; None where it knows nothing but coordinates."""
     prior = problem.prior
-    assert isinstance(prior, Discrete)
+    if prior is None:
+        return None
+    if prior.alphabet is not None:
+        return (yield from _certify_values(problem, prior, prior.alphabet, x, entries))
+    m, n = problem.m, problem.n
+    every = float(m) * n**3 <= _OPERATIONS and 8 * m * n * n <= problem.memory // _SHARE
+    form = prior.sparse_form(x, every)
+    return None if form is None else (yield from _certify_in_columns(problem, *form, every, entries))
+
+
+def _certify_values(
+    problem: Problem, prior: Prior, values: Float, x: Float, entries: Entries | None
+) -> Asks[Certificate]:
+    """Whether x, of a few values, is the only signal of these values that fits."""
     x = prior.nearest(x)
     answer = yield from Answer.read(problem, x, None)
     diagonals = yield Diagonals()
     measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
     # That directions are open is no doubt here; what counts is another signal of these values.
     tests = Tests(answer, diagonals, answer.rounding(diagonals), measure, entries)
-    doubt = _one_changed(answer, tests, prior) or (yield from tests.symmetry()) or (yield from tests.relabelling())
+    doubt = _one_changed(answer, tests, values) or (yield from tests.symmetry()) or (yield from tests.relabelling())
     if doubt:
         return Certificate(x, answer.residual, Status.AMBIGUOUS, doubt, twin=tests.twin)
     entries = entries or (yield from sample_entries(problem))
     # Signals that differ in one coordinate differ in as many entries of their outer products as x has nonzeros.
     bits = min(_BITS, entries.coincidence(max(2, int(np.count_nonzero(x)))))
-    if problem.m * bits < problem.n * math.log2(prior.values.size) + _SPARE_BITS:
+    if problem.m * bits < problem.n * math.log2(values.size) + _SPARE_BITS:
         doubt = (
-            f"There are {prior.values.size}^{problem.n} signals of these values, and {problem.m} measurements are too "
+            f"There are {values.size}^{problem.n} signals of these values, and {problem.m} measurements are too "
             "few to tell them apart: another may fit by chance."
         )
         return Certificate(x, answer.residual, Status.AMBIGUOUS, doubt)
-    counted = f"None of the other signals of these {prior.values.size} values fits."
+    counted = f"None of the other signals of these {values.size} values fits."
     return Certificate(x, answer.residual, Status.EXACT, counted)
 
 
-def _one_changed(answer: Answer, tests: Tests, prior: Discrete) -> str:
+def _one_changed(answer: Answer, tests: Tests, values: Float) -> str:
     """Whether a coordinate can take another value."""
     x = answer.x
-    for value in prior.values:
+    for value in values:
         change = value - x
         moved = 2 * answer.W * change + tests.diagonals * change**2
         same = np.sqrt(np.mean((moved / tests.delta[:, None]) ** 2, axis=0)) < 1
@@ -75,28 +88,17 @@ def _one_changed(answer: Answer, tests: Tests, prior: Discrete) -> str:
     return ""
 
 
-def certify_steps(problem: Problem, x: Float, entries: Entries | None) -> Asks[Certificate]:
-    """The certificate of a piecewise constant x: that of a sparse signal, in the coordinates of its steps."""
-    n, m = problem.n, problem.m
-    small = float(m) * n**3 <= _OPERATIONS and 8 * m * n * n <= problem.memory // _SHARE
-    # Too large: the steps that x has, and where no step is only every other place that can be afforded.
-    places = np.arange(n) if small else _jumps(x, n)
-    C = np.greater_equal.outer(np.arange(n), places).astype(np.float64)
-    z = np.diff(x, prepend=0.0)[places]
+def _certify_in_columns(
+    problem: Problem, C: Float, z: Float, every: bool, entries: Entries | None
+) -> Asks[Certificate]:
+    """The certificate of `x = C z`: that of the sparse signal z, among the columns that are looked at."""
     block = yield Compress(C)
     tensor = RawTensor(np.ascontiguousarray(block, dtype=np.float64))
-    inner = replace(problem, n=places.size, prior=None, x0=None, fixed={})
+    inner = replace(problem, n=z.size, prior=None, x0=None, fixed={})
     found = _answered(tensor, certify(inner, z))
-    if found.status is Status.EXACT and not small and entries is not None and not entries.independent:
+    if found.status is Status.EXACT and not every and entries is not None and not entries.independent:
         found = found._replace(status=Status.AMBIGUOUS, doubt="A is not random, and too large to look for rivals.")
     return found._replace(x=C @ found.x, twin=None if found.twin is None else C @ found.twin)
-
-
-def _jumps(x: Float, n: int) -> Indices:
-    """The places of the steps of x, the first included, and a few more."""
-    steps = np.flatnonzero(np.diff(x, prepend=0.0))
-    more = np.linspace(0, n - 1, min(n, 2 * steps.size + 2)).astype(np.intp)
-    return np.union1d(np.union1d(steps, [0]), more)
 
 
 def _answered(tensor: RawTensor, routine: Asks[Certificate]) -> Certificate:

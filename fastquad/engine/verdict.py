@@ -32,12 +32,9 @@ from fastquad.engine.answer import Known
 from fastquad.engine.certificate import certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
-from fastquad.engine.structured import certify_steps, certify_values
+from fastquad.engine.structured import certify_structured
 from fastquad.engine.turning import certify_turned, doubt_turned
 from fastquad.measurements.contractions import Products
-from fastquad.priors.discrete import Discrete
-from fastquad.priors.piecewise import PiecewiseConstant
-from fastquad.priors.sparse import Sparse
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float
 
@@ -78,7 +75,7 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
     determined = free - problem.turning < problem.m
     if exact_enough(problem, outcome.residual):
-        if problem.prior is None or problem.prior.kind != "generative":
+        if problem.prior is None or not problem.prior.decoded:
             return (yield from _certified(problem, outcome))
         if outcome.residual < EXACT_RESIDUAL:
             return Verdict(Status.EXACT if determined else Status.UNDETERMINED, outcome)
@@ -88,9 +85,9 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         return Verdict(Status.STAGNATED, outcome)
     if not determined:
         return Verdict(Status.UNDETERMINED, outcome)
-    if isinstance(problem.prior, Sparse | None):
+    if problem.prior is None or problem.prior.kind == "sparse":
         return (yield from _in_noise(problem, outcome))
-    if problem.prior.kind == "generative" and outcome.error is None:
+    if problem.prior.decoded and outcome.error is None:
         return Verdict(Status.STAGNATED, outcome)  # nothing says how far off it is
     return Verdict(Status.CONVERGED, outcome)
 
@@ -101,12 +98,10 @@ def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if problem.turning:
         W = None if outcome.known is None else outcome.known.W
         found = yield from certify_turned(problem, outcome.x, W, outcome.entries)
-    elif isinstance(prior, Discrete):
-        found = yield from certify_values(problem, outcome.x, outcome.entries)
-    elif isinstance(prior, PiecewiseConstant):
-        found = yield from certify_steps(problem, outcome.x, outcome.entries)
     else:
-        found = yield from certify(problem, outcome.x, outcome.known, outcome.entries)
+        found = (yield from certify_structured(problem, outcome.x, outcome.entries)) or (
+            yield from certify(problem, outcome.x, outcome.known, outcome.entries)
+        )
     status, note = found.status, f"{outcome.note} {found.doubt}".strip()
     if prior is not None and not (prior.admits(found.x) or prior.admits(-found.x)):
         note = f"{note} But x is not as `prior` says.".strip()

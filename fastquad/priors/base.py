@@ -12,10 +12,16 @@ What else a prior may offer, and who asks for it:
 
     starts(seen)                   where AMP starts, the likeliest first; default: from the first weighted sum alone
     coordinates(z, weight, size)   in which Levenberg–Marquardt goes on: a support, or the columns of a matrix
+    enlarged(where, x, W, r, size) and those to add where a fit leaves little: default, what explains most of it
     nearest(x)                     the signal of this kind nearest to x: what PGD projects on, TWF after each step, and
                                    AMP rounds to where `rounds`
-    admits(x)                      whether x is of this kind: the certificate rules out rivals that are not
     freedom(x)                     how many numbers x is told by: a fit proves nothing unless there are fewer than m
+
+and for the certificate, which looks for other signals that fit as well:
+
+    admits(x)                      whether x is of this kind: a rival that is not is none
+    alphabet                       the few values of a coordinate: then the signals can be counted
+    sparse_form(x, every)          the columns in which signals of this kind are sparse: rivals are looked for there
 
 A prior with parameters to learn makes a `Denoiser` for each attempt of AMP, which keeps what it has learnt:
 
@@ -165,6 +171,10 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
     kind: ClassVar[str] = "denoiser"
     #: Whether −x is as likely as x.
     signed: bool = True
+    #: Whether a signal is told by a code: of its rivals the certificate knows only how many numbers tell one.
+    decoded: ClassVar[bool] = False
+    #: The few values that a coordinate can have, ascending; None where there is a continuum.
+    alphabet: Float | None = None
     #: Whether AMP hands over by `nearest`, to a set of signals without a continuum.
     rounds: ClassVar[bool] = False
     #: At most so many sweeps in a run of AMP.
@@ -198,6 +208,19 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
         count = min(int(np.count_nonzero(weight > 0.1)) + 2, size)
         return np.sort(np.argsort(-(np.abs(z) + 1e-300) * weight, kind="stable")[:count])
 
+    def enlarged(self, where: Any, x: Float, W: Float, r: Float, size: int) -> Indices | Float:
+        """`where`, as `coordinates` gave it, with what explains most of the residual r (m,) of a fit x in it.
+
+        W (m, n) are the products of x: half of how the measurements change with each coordinate. At most `size`.
+        """
+        if np.ndim(where) == 2:
+            return np.asarray(where)
+        score = r @ W / np.sqrt(np.einsum("ij,ij->j", W, W) + 1e-300)
+        # A coordinate that can only grow explains what falls with it.
+        score = np.abs(score) if self.signed else -score
+        score[where] = np.inf
+        return np.sort(np.argsort(-score, kind="stable")[:size])
+
     def nearest(self, x: Float) -> Float:
         """The signal of this kind that is nearest to x."""
         return x
@@ -209,3 +232,10 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
     def freedom(self, x: Float) -> int:
         """How many numbers a signal of this kind is told by, at x."""
         return int(np.count_nonzero(x))
+
+    def sparse_form(self, x: Float, every: bool) -> tuple[Float, Float] | None:
+        """C (n, p) and a sparse z (p,) with x = C z, where signals of this kind are sparse in other columns than e_j.
+
+        C has every such column, or only those of x and a few more. None: x is looked at coordinate by coordinate.
+        """
+        return None

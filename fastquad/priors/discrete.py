@@ -53,6 +53,11 @@ class Discrete(Prior):
         object.__setattr__(self, "values", np.unique(values))
 
     @property
+    def alphabet(self) -> Float:  # type: ignore[override]
+        """The values."""
+        return np.asarray(self.values)
+
+    @property
     def signed(self) -> bool:  # type: ignore[override]
         """Whether −x is as likely as x."""
         return bool((self.values == -self.values[::-1]).all())

@@ -90,6 +90,7 @@ class Generative(Prior):
     """
 
     kind: ClassVar[str] = "generative"
+    decoded: ClassVar[bool] = True
 
     decoder: BaseDecoder
     normalize: bool = True

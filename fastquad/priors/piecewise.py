@@ -12,7 +12,7 @@ EM learns h, from the expected number of jumps, and s2, from the mean square of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -74,6 +74,33 @@ class PiecewiseConstant(Prior):
         cuts = np.sort(np.argsort(-jump, kind="stable")[:count]) + 1
         return indicators(cuts, z.size)
 
+    def enlarged(self, where: Any, x: Float, W: Float, r: Float, size: int) -> Float:
+        """The intervals, cut where that explains most of the residual: one cut after the other."""
+        U = np.asarray(where)
+        n, count = U.shape
+        part = np.argmax(U, axis=1)
+        # The measurements change with a cut before j as with the part of its interval from j on.
+        tails = np.cumsum(W[:, ::-1], axis=1)[:, ::-1]
+        last = np.searchsorted(part, part, side="right")
+        tails = tails - np.concatenate([tails, np.zeros((len(W), 1))], axis=1)[:, last]
+        cuts: list[int] = (np.flatnonzero(np.diff(part)) + 1).tolist()
+        columns = np.linalg.qr(W @ U)[0]
+        r = r - columns @ (columns.T @ r)
+        tails -= columns @ (columns.T @ tails)
+        least = 1e-12 * float(np.einsum("ij,ij->", W, W))
+        for _ in range(count, min(size, n)):
+            squares = np.einsum("ij,ij->j", tails, tails)
+            gain = np.where(squares > least, (r @ tails) ** 2 / np.maximum(squares, least), 0.0)
+            gain[[0, *cuts]] = 0.0
+            best = int(np.argmax(gain))
+            if not gain[best] > 0:
+                break
+            cuts.append(best)
+            column = tails[:, best] / np.sqrt(squares[best])
+            r = r - column * (column @ r)
+            tails -= np.outer(column, column @ tails)
+        return indicators(np.sort(np.array(cuts, dtype=np.intp)), n)
+
     def nearest(self, x: Float) -> Float:
         """x itself, with neighbours that are equal to rounding made equal."""
         jumps = np.abs(np.diff(x)) > _EQUAL * float(np.abs(x).max(initial=0.0))
@@ -84,6 +111,15 @@ class PiecewiseConstant(Prior):
     def freedom(self, x: Float) -> int:
         """The number of levels."""
         return 1 + int(np.count_nonzero(np.diff(x)))
+
+    def sparse_form(self, x: Float, every: bool) -> tuple[Float, Float]:
+        """Steps: column l is 1 from coordinate l on, and z has the jumps of x."""
+        n, jumps = x.size, np.diff(x, prepend=0.0)
+        places = np.arange(n)
+        if not every:
+            steps = np.flatnonzero(jumps)
+            places = np.union1d([0, *steps], np.linspace(0, n - 1, min(n, 2 * steps.size + 2)).astype(np.intp))
+        return np.greater_equal.outer(np.arange(n), places).astype(np.float64), jumps[places]
 
 
 def indicators(cuts: Indices, n: int) -> Float:

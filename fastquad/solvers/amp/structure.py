@@ -1,9 +1,11 @@
 """From AMP's estimate to an exact fit, in the coordinates of what the prior has found.
 
 rounds        the nearest signal of the prior, and the products of it
-nonnegative   Levenberg–Marquardt on a support with z >= 0, which grows by what the gradient pushes up
+nonnegative   Levenberg–Marquardt on a support with z >= 0
 a matrix U    Levenberg–Marquardt on `U^T Ã_i U`
-otherwise     Levenberg–Marquardt on a support, which grows by what explains most of the residual
+otherwise     Levenberg–Marquardt on a support
+
+Where a fit leaves little, small coordinates may be missing: the prior names those that explain most of the residual.
 """
 
 from __future__ import annotations
@@ -54,12 +56,27 @@ class StructuredHandOver(SparseHandOver):
         """From an estimate, and what goes with it."""
         if self.prior.rounds:
             return (yield from self._rounded(self.prior.nearest(z)))
-        n = self.problem.n
-        size = min(n, self.problem.m - 1) if self.prior.signed else min(n, self.problem.m)
-        where = self.prior.coordinates(z, weight, max(1, size))
+        m, n = self.problem.m, self.problem.n
+        most = max(1, min(n, m - 1 if self.prior.signed else m))
+        where = self.prior.coordinates(z, weight, most)
+        found = yield from self._fitted(z, where)
+        if not EXACT_RESIDUAL <= found.residual < min(_NEARLY, _BETTER * self.enlarged):
+            return found
+        self.enlarged = found.residual
+        size = where.shape[-1]
+        for larger in (1.25 * size, 0.8 * m, m):
+            target = min(int(larger), most)
+            if found.residual >= EXACT_RESIDUAL and target > where.shape[-1]:
+                W = yield Products(found.x)
+                where = self.prior.enlarged(where, found.x, W, W @ found.x - self.problem.y, target)
+                found = yield from self._fitted(found.x, where)
+        return found
+
+    def _fitted(self, z: Float, where: Indices | Float) -> Asks[Fit]:
+        """Levenberg–Marquardt from z on a support, or in the columns of a matrix."""
         if where.ndim == 2:
             return (yield from self._compressed(z, np.asarray(where, dtype=np.float64)))
-        return (yield from self._on_support(z, np.asarray(where, dtype=np.intp)))
+        return (yield from self.fit(z, np.asarray(where, dtype=np.intp)))
 
     def _rounded(self, x: Float) -> Asks[Fit]:
         W = yield Products(x)
@@ -74,26 +91,6 @@ class StructuredHandOver(SparseHandOver):
         x = self.prior.nearest(U @ descent.z)
         yield Step(x, descent.residual)
         return Fit(x, descent.residual, np.arange(self.prior.freedom(x)), descent.W, descent.r)
-
-    def _on_support(self, z: Float, support: Indices) -> Asks[Fit]:
-        found = yield from self.fit(z, support)
-        if not EXACT_RESIDUAL <= found.residual < min(_NEARLY, _BETTER * self.enlarged):
-            return found
-        self.enlarged = found.residual
-        m, n, size = self.problem.m, self.problem.n, support.size
-        for larger in (1.25 * size, 0.8 * m, m):
-            target = min(int(larger), m - 1 if self.prior.signed else m, n)
-            if found.residual >= EXACT_RESIDUAL and target > size:
-                found, size = (yield from self._grow(found, support, target)), target
-        return found
-
-    def _grow(self, found: Fit, support: Indices, size: int) -> Asks[Fit]:
-        W = yield Products(found.x)
-        r = found.r if self.prior.signed else W @ found.x - self.problem.y
-        score = r @ W / np.sqrt(np.einsum("ij,ij->j", W, W) + 1e-300)
-        score = np.abs(score) if self.prior.signed else -score
-        score[support] = np.inf
-        return (yield from self.fit(found.x, np.sort(np.argsort(-score, kind="stable")[:size])))
 
     def fit(self, z: Float, support: Indices) -> Asks[Fit]:
         """Levenberg–Marquardt on a support, as the prior lets it move."""
