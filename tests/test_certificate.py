@@ -259,7 +259,9 @@ def test_a_chain_with_a_wrong_sign_is_no_signal_in_noise(seed):
 
 
 def test_turning_at_the_weakest_links():
-    block = np.ones((1, 4, 4)) * (np.abs(np.subtract.outer(range(4), range(4))) <= 1)
+    chain = np.ones((1, 4, 4)) * (np.abs(np.subtract.outer(range(4), range(4))) <= 1)
     z = np.array([1.0, 2.0, 0.1, 3.0])
-    turned = [np.sort(np.flatnonzero(t != z)).tolist() for t in turned_at_weakest(block, z, 2)]
+    turned = [np.flatnonzero(t != z).tolist() for t in turned_at_weakest(chain, z, 4)]
     assert turned == [[0, 1], [0, 1, 2]]
+    # Where every coordinate is linked to all others, no part is weakly coupled.
+    assert turned_at_weakest(np.ones((1, 30, 30)), np.ones(30), 4) == []

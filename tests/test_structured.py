@@ -131,3 +131,16 @@ def test_unequal_noise_is_weighed_and_a_bad_meter_found():
     np.testing.assert_array_equal(bad.outliers, [3])
     np.testing.assert_array_equal(fq.solve(A, y, noise=sigma, outliers=True, x0=np.ones(40)).outliers, [3])
     assert fq.distance(bad.x, x) < 2 * fq.distance(solution.x, x)
+
+
+@pytest.mark.parametrize("band", [1, 2])
+@pytest.mark.parametrize("m", [40, 77])
+def test_chains(band, m):
+    # Descents end with the wrong sign beyond a small entry of x; and the zeros of A are no sign of few values.
+    rng = np.random.default_rng(m)
+    n = 27
+    x = rng.standard_normal(n) * rng.uniform(0, 1, n) ** 2
+    A = rng.standard_normal((m, n, n)) * (np.abs(np.subtract.outer(range(n), range(n))) <= band)
+    solution = fq.solve(A, fq.measure(A, x))
+    assert solution.status is fq.Status.EXACT
+    assert fq.distance(solution.x, x) < 1e-9

@@ -392,8 +392,8 @@ class Tests:
     def challenged(self, random: bool = True) -> Asks[str]:
         """Whether Levenberg–Marquardt finds another signal that fits as well: for entries of A that are no random draw.
 
-        Of random ones AMP tells signal from noise; elsewhere a fit in the wrong valley may leave what looks like it. The
-        starts are x with the other sign in parts that are weakly coupled to the rest, and `random` signals.
+        Of random ones AMP tells signal from noise; elsewhere a fit in the wrong valley may leave what looks like it.
+        The starts are x with the other sign in parts that are weakly coupled to the rest, and `random` signals.
         """
         answer, m = self.answer, self.problem.m
         everything = m > answer.allowed.size
@@ -425,9 +425,22 @@ class Tests:
         on_support = (m - s) * same >= s + _SPARE_BITS
         elsewhere = (m - s) * other >= _log2_choices(n, s) + s + _SPARE_BITS
         anywhere = (m - n) * same >= n + _SPARE_BITS
-        if (on_support and elsewhere) or anywhere:
+        if (on_support and elsewhere) or anywhere or (yield from self._continuous()):
             return ""
         return "The entries of A take few values, and another signal may fit so few measurements by chance."
+
+    def _continuous(self) -> Asks[bool]:
+        """Whether the diagonals on the support, and entries that join all of it, take no value twice.
+
+        Sparse matrices with a pattern, as those of a chain or a grid, are of this kind. Another signal has another
+        square somewhere, or another relative sign at one of the joining entries: chance does not make up for either.
+        """
+        block = yield from self.answer.block()
+        if block is None:
+            return False
+        ordered = np.sort(block[:: max(1, len(block) // 32)], axis=0)
+        varied = (ordered[1:] != ordered[:-1]).all(axis=0)
+        return bool(varied.diagonal().all() and len(symmetry.groups(varied.astype(np.float64), 0.5)) == 1)
 
     def _swap_bits(self) -> float:
         """−log2 of the chance that two of `W_ij − x_j A_i[j, j]`, j in S, are equal."""

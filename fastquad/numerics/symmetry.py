@@ -21,6 +21,8 @@ _MAX_PENCIL = 400
 # Parts of a split that are tried.
 _MAX_PARTS = 6
 _ILL_CONDITIONED = 1e8
+# Parts of a signal whose coupling is a smaller share than this may have the wrong sign relative to each other.
+_WEAK = 0.5
 
 
 def no_linear_twin(W: Float, gram: Gram, rows: Float, z: Float, least: float = 0.0) -> bool:
@@ -99,11 +101,12 @@ def flipped(z: Float, V: Float, inverse: Float, part: Indices) -> Float:
     return z - 2 * np.real(V[:, part] @ (inverse[part] @ z))
 
 
-def turned_at_weakest(block: Float, z: Float, count: int) -> Iterator[Float]:
-    """z with the other sign on one side of its weakest links, the weakest first, at most `count` of them.
+def turned_at_weakest(block: Float, z: Float, count: int) -> list[Float]:
+    """z with the other sign in a part that is weakly coupled to the rest: at most `count` parts, the weakest first.
 
-    Two coordinates are linked by `z_j² z_k² Σ_i A_i[j, k]²`, what the measurements see of their relative sign; the links
-    are those of the strongest tree that joins all coordinates.
+    Two coordinates are linked by `z_j² z_k² Σ_i A_i[j, k]²`, what the measurements see of their relative sign. The
+    strongest tree that joins all coordinates falls into two parts without one of its links; their coupling is the sum
+    of all links between them, as a share of those within the smaller one.
     """
     from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
@@ -112,18 +115,24 @@ def turned_at_weakest(block: Float, z: Float, count: int) -> Iterator[Float]:
     strength = np.einsum("ijk,ijk->jk", part, part) * np.outer(z[used] ** 2, z[used] ** 2)
     largest = float(strength.max(initial=0.0))
     if used.size < 2 or largest == 0:
-        return
-    # The larger the logarithm of the distance, the weaker; a distance of zero would be no link.
-    distance = 1 - np.log(np.maximum(strength / largest, 1e-300))
-    tree = minimum_spanning_tree(distance).tocoo()
-    for link in np.argsort(-tree.data, kind="stable")[:count]:
+        return []
+    # A link of no length would be none at all.
+    tree = minimum_spanning_tree(1 - np.log(np.maximum(strength / largest, 1e-300))).tocoo()
+    found = []
+    for link in range(tree.nnz):
         rest = tree.copy()
         rest.data = np.where(np.arange(tree.nnz) == link, 0.0, tree.data)
         rest.eliminate_zeros()
-        side = connected_components(rest, directed=False)[1]
-        turned = z.copy()
-        turned[used[side == side[0]]] *= -1
-        yield turned
+        side = connected_components(rest, directed=False)[1] == 0
+        between = float(strength[side][:, ~side].sum())
+        coupling = between / max(min(float(strength[side].sum()), float(strength[~side].sum())), 1e-300)
+        if coupling < _WEAK:
+            found.append((coupling, used[side]))
+    found.sort(key=lambda each: each[0])
+    turned = np.tile(z, (min(count, len(found)), 1))
+    for row, (_, places) in zip(turned, found, strict=False):
+        row[places] *= -1
+    return list(turned)
 
 
 def groups(strength: Float, level: float) -> list[Indices]:

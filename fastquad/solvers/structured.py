@@ -4,7 +4,8 @@ AMP and Gibbs sampling are derived for independent entries, and fail here. What 
 
     quick pursuit                 where the diagonals hint at few large coordinates
     VAMP                          where A_i = Σ_r w_ir a_ir a_ir^T with w >= 0, for m >= 1.1 n; first from 1.5 n on
-    Levenberg–Marquardt           on all coordinates, for m >= n, from the spectral vector, from a constant, at random
+    Levenberg–Marquardt           on all coordinates, for m >= n, from the spectral vector, from a constant, at random,
+                                  and with the other sign in parts of the best fit that are weakly coupled to the rest
     pursuit, all levels
 
 Rows of A may be of very different size: a power that flows, a voltage. Descents from starts that are not near x go
@@ -31,7 +32,8 @@ from fastquad.engine.steps import Outcome
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Diagonals, Factors, Products, WeightedSum
 from fastquad.numerics.eigen import leading_eigenvector
-from fastquad.numerics.levenberg_marquardt import Rule
+from fastquad.numerics.levenberg_marquardt import Rule, on_block
+from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.solvers import vamp
 from fastquad.solvers.parts import weighing
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
@@ -47,6 +49,13 @@ _SURE_RATIO = 1.5
 # Below this ratio a descent seldom finds x at once.
 _FEW = 1.3
 _RANDOM_STARTS, _MORE_STARTS = 3, 8
+# Parts of a fit are given the other sign where the tensor has at most this many entries, …
+_TURNED_ENTRIES = 2_000_000
+# … at most this many times, …
+_TURNS = 30
+# … and each time must lower ‖r‖² to this share of itself.
+_LOWER = 0.99
+_TURNED = Rule(max_steps=60, patience=10, factor=1.01)
 # The least size of a row, relative to the largest.
 _LEAST_ROW = 1e-3
 
@@ -166,8 +175,38 @@ def in_noise(desk: Desk, found: Fit, method: str) -> Stage:
     """The outcome where a fit is signal in noise."""
     if desk.problem.noiseless:
         return None
+    better = yield from _turned(desk, found)
+    if better is not None:
+        found = better
+        outcome = yield from desk.judge(found, method)
+        if outcome is not None:
+            return outcome
     weighed = yield from weighing.weigh(desk.problem, found, desk.cache)
     return weighing.verdict(desk.problem, desk.entries, weighed, method)
+
+
+def _turned(desk: Desk, best: Fit) -> Asks[Fit | None]:
+    """A better fit on all coordinates, found by giving parts of the best the other sign; None where there is none.
+
+    Where a small entry of x is all that couples two parts of it, as in a chain, descents end with the wrong sign of one
+    of them. It costs the pass that reads A into memory, where it fits in.
+    """
+    problem = desk.problem
+    if problem.fixed or problem.turning or problem.m * problem.n**2 > _TURNED_ENTRIES:
+        return None
+    block = yield from desk.cache.read(np.arange(problem.n))
+    x, square = best.x, float(best.r @ best.r)
+    for _ in range(_TURNS):
+        for start in turned_at_weakest(block, x, problem.n):
+            descent = on_block(problem.y, start, block, _TURNED)
+            if descent.square < _LOWER * square:
+                x, square = descent.z, descent.square
+                break
+        else:
+            break
+    if x is best.x:
+        return None
+    return (yield from fit(problem, x, np.arange(problem.n), desk.rule, desk.cache))
 
 
 def row_sizes(problem: Problem) -> Asks[Float]:
