@@ -41,8 +41,8 @@ static void fq_modes(double c1, double c2, double c3, double c4, fq_mode *modes)
     if (count == 1) modes[1].log_weight = -INFINITY;
 }
 
-/* The move of one coordinate with value z, given the energy's coefficients e, two uniform numbers and a normal one. */
-static double fq_draw(const double *e, double z, const fq_posterior *post, const double *random)
+/* The move of one coordinate with value z, given the energy's coefficients e, a uniform number and a normal one. */
+static double fq_draw(const double *e, double z, const fq_posterior *post, double uniform, double normal)
 {
     fq_mode modes[2];
     const double c1 = post->beta * e[0] + z / post->s2, c2 = post->beta * e[1] + 0.5 / post->s2;
@@ -56,17 +56,17 @@ static double fq_draw(const double *e, double z, const fq_posterior *post, const
     const double one = constant + modes[0].log_weight - spike, two = constant + modes[1].log_weight - spike;
     const double top = one > two ? (one > 0 ? one : 0) : (two > 0 ? two : 0);
     const double w0 = exp(-top), w1 = exp(one - top), w2 = exp(two - top);
-    const double place = random[0] * (w0 + w1 + w2);
+    const double place = uniform * (w0 + w1 + w2);
     if (place < w0)
         return -z;
     const fq_mode *mode = place < w0 + w1 ? &modes[0] : &modes[1];
-    const double d = mode->d + mode->width * random[1];
+    const double d = mode->d + mode->width * normal;
     return post->positive && z + d < 0 ? -d - 2 * z : d; /* reflected */
 }
 
-/* One sweep over all coordinates in the given order; returns how many moved. random holds two numbers a coordinate. */
+/* One sweep over all coordinates in the given order, each with its uniform and its normal number; returns how many moved. */
 static ptrdiff_t fq_gibbs_sweep(const fq_block *block, const fq_posterior *post, const ptrdiff_t *order,
-                                const double *random, double *z, float *r, float *W)
+                                const double *uniform, const double *normal, double *z, float *r, float *W)
 {
     ptrdiff_t moved = 0;
     for (ptrdiff_t i = 0; i < block->p; i++) {
@@ -74,7 +74,7 @@ static ptrdiff_t fq_gibbs_sweep(const fq_block *block, const fq_posterior *post,
         double dots[5];
         fq_line_dots(r, W + j * block->length, fq_pair(block, j, j), dots, block->length);
         const double e[4] = {4 * dots[0], 4 * dots[2] + 2 * dots[1], 4 * dots[3], dots[4]};
-        const double d = fq_draw(e, z[j], post, random + 2 * i);
+        const double d = fq_draw(e, z[j], post, uniform[i], normal[i]);
         if (d == 0)
             continue;
         /* Exactly zero, so that the nonzeros are the support. */

@@ -15,43 +15,56 @@ cdef extern from "gibbs.h" nogil:
 
     void fq_gibbs_load(const fq_block *block, const double *z, float *r, float *W)
     Py_ssize_t fq_gibbs_sweep(const fq_block *block, const fq_posterior *post, const Py_ssize_t *order,
-                             const double *random, double *z, float *r, float *W)
+                             const double *uniform, const double *normal, double *z, float *r, float *W)
 
 
-def anneal(const float[:, ::1] pairs, const float[::1] y, const double[::1] betas, double rho, double norm2,
-           const Py_ssize_t[:, ::1] order, const double[:, :, ::1] random, double[::1] z, float[:, ::1] work,
-           bint positive=False):
-    """One sweep at each β = 1/(2σ²), from z, which is overwritten; how many coordinates moved in all, and |r|².
+cdef class Chain:
+    """A Markov chain: pairs (p(p+1)/2, length) of A, y (length,), the sample z (p,), work (p + 1, length).
 
-    ρ follows the share of nonzeros, s2 is norm2/(pρ). order (sweeps, p), random (sweeps, p, 2): a uniform and a normal
-    number each; work (p + 1, length). `positive` keeps z from being negative.
+    z is overwritten by every sweep. ρ follows its share of nonzeros; the variance of the slab is norm2/(pρ). `positive`
+    keeps z from being negative.
     """
+
+    cdef const float[:, ::1] pairs
+    cdef const float[::1] y
+    cdef double[::1] z
+    cdef float[:, ::1] work
     cdef fq_block block
     cdef fq_posterior post
-    cdef Py_ssize_t sweep, j, nonzeros, p = z.shape[0], length = pairs.shape[1]
-    cdef Py_ssize_t moved = 0
-    cdef float *W = &work[0, 0]
-    cdef float *r = &work[p, 0]
-    cdef double square = 0
-    block.pairs = &pairs[0, 0]
-    block.y = &y[0]
-    block.length = length
-    block.p = p
-    post.rho = rho
-    post.positive = positive
-    with nogil:
-        for sweep in range(betas.shape[0]):
-            if sweep % 16 == 0:
-                # Single precision drifts: from scratch again now and then.
-                fq_gibbs_load(&block, &z[0], r, W)
-            post.beta = betas[sweep]
-            post.s2 = norm2 / (p * post.rho)
-            moved += fq_gibbs_sweep(&block, &post, &order[sweep, 0], &random[sweep, 0, 0], &z[0], r, W)
-            nonzeros = 0
-            for j in range(p):
-                if z[j] != 0:
-                    nonzeros += 1
-            post.rho = min(max((nonzeros + 1.0) / (p + 2.0), 2.0 / p), 0.999)
-        for j in range(length):
-            square += r[j] * r[j]
-    return moved, square, post.rho
+    cdef double norm2
+
+    def __init__(self, const float[:, ::1] pairs, const float[::1] y, double[::1] z, float[:, ::1] work, *,
+                 double rho, double norm2, bint positive=False):
+        self.pairs, self.y, self.z, self.work, self.norm2 = pairs, y, z, work, norm2
+        self.block.pairs, self.block.y = &pairs[0, 0], &y[0]
+        self.block.length, self.block.p = pairs.shape[1], z.shape[0]
+        self.post.rho, self.post.positive = rho, positive
+
+    def anneal(self, const double[::1] betas, const Py_ssize_t[:, ::1] order, const double[:, ::1] uniform,
+               const double[:, ::1] normal):
+        """One sweep at each β = 1/(2σ²): how many coordinates moved in all, and |r|².
+
+        order, uniform and normal are (sweeps, p): the order of the coordinates, and the random numbers of their draws.
+        """
+        cdef Py_ssize_t sweep, j, nonzeros, p = self.block.p
+        cdef Py_ssize_t moved = 0
+        cdef float *W = &self.work[0, 0]
+        cdef float *r = &self.work[p, 0]
+        cdef double square = 0
+        with nogil:
+            for sweep in range(betas.shape[0]):
+                if sweep % 16 == 0:
+                    # Single precision drifts: compute W and r from scratch now and then.
+                    fq_gibbs_load(&self.block, &self.z[0], r, W)
+                self.post.beta = betas[sweep]
+                self.post.s2 = self.norm2 / (p * self.post.rho)
+                moved += fq_gibbs_sweep(&self.block, &self.post, &order[sweep, 0], &uniform[sweep, 0],
+                                        &normal[sweep, 0], &self.z[0], r, W)
+                nonzeros = 0
+                for j in range(p):
+                    if self.z[j] != 0:
+                        nonzeros += 1
+                self.post.rho = min(max((nonzeros + 1.0) / (p + 2.0), 2.0 / p), 0.999)
+            for j in range(self.block.length):
+                square += r[j] * r[j]
+        return moved, square

@@ -192,7 +192,7 @@ typedef struct {
     int skip_first;  /* better candidates that the first addition passes over */
     int skip_second; /* and the second */
     int limit;       /* the largest size */
-    int checkpoint;  /* the size at which a run is given up unless its RSS is below `cut` */
+    int milestone;   /* the size at which a run is given up unless its RSS is below `cut` */
     double cut;
 } fq_plan;
 
@@ -207,7 +207,7 @@ static void fq_grow(const fq_block *block, fq_support *T, ptrdiff_t seed, const 
     curve[0] = T->rss;
     for (int added = 0; T->size + block->width <= plan->limit && T->rss > goal; added++) {
         /* Of a pair the seed is the first: its phase is as good as any. */
-        if (T->size == block->width * plan->checkpoint - (block->width - 1) && T->rss > plan->cut)
+        if (T->size == block->width * plan->milestone - (block->width - 1) && T->rss > plan->cut)
             break;
         const int skip = added == 0 ? plan->skip_first : added == 1 ? plan->skip_second : 0;
         const ptrdiff_t j = fq_best_gain(block, T, skip);

@@ -29,7 +29,7 @@ cdef extern from "growth.h" nogil:
         int skip_first
         int skip_second
         int limit
-        int checkpoint
+        int milestone
         double cut
 
     void fq_grow(const fq_block *block, fq_support *T, ptrdiff_t seed, const fq_plan *plan, double *curve)
@@ -73,9 +73,9 @@ cdef class Plan:
 
     cdef fq_plan view
 
-    def __init__(self, *, int skip_first, int skip_second, int limit, int checkpoint, double cut):
+    def __init__(self, *, int skip_first, int skip_second, int limit, int milestone, double cut):
         self.view.skip_first, self.view.skip_second = skip_first, skip_second
-        self.view.limit, self.view.checkpoint, self.view.cut = limit, checkpoint, cut
+        self.view.limit, self.view.milestone, self.view.cut = limit, milestone, cut
 
 
 cdef void _work_in(fq_support *T, const fq_block *block, float[::1] work) noexcept:

@@ -31,16 +31,16 @@ def decoder(widths, activations, seed=0):
 
 
 def signals(network, Z):
-    out = np.full((len(Z), network.layers[-1, 1]), np.nan, dtype=np.float32)
-    work = np.full(kernel.work_size(network.layers, len(Z)), np.nan, dtype=np.float32)
-    kernel.signals(network.parameters, network.layers, Z, out, work)
+    out = np.full((len(Z), network.shapes[-1, 1]), np.nan, dtype=np.float32)
+    work = np.full(network.layers.work_size(len(Z)), np.nan, dtype=np.float32)
+    kernel.signals(network.layers, Z, out, work)
     return out
 
 
 def gradients(network, Z, targets, unit):
     out = np.full_like(Z, np.nan)
-    work = np.full(kernel.work_size(network.layers, len(Z)), np.nan, dtype=np.float32)
-    kernel.gradients(network.parameters, network.layers, unit, Z, targets, out, work)
+    work = np.full(network.layers.work_size(len(Z)), np.nan, dtype=np.float32)
+    kernel.gradients(network.layers, unit, Z, targets, out, work)
     return out
 
 
@@ -107,34 +107,33 @@ def test_adam_steps_are_those_of_its_twin(unit):
     G = decoder((4, 30, 50), ["softplus", "sigmoid"])
     g = fq.Generative(G, normalize=unit).range
     rng = np.random.default_rng(0)
-    state = np.zeros((9, 3, 4), dtype=np.float32)
-    state[:, 0] = rng.standard_normal((9, 4))
+    Z = rng.standard_normal((9, 4))
     targets = g.forward(rng.standard_normal((9, 4)).astype(np.float32))
-    twin, plan = state.copy(), projection.make_plan(20, 0.05)
-    projection.descend(g, twin, targets, plan)
+    at, twin, schedule = projection.descents(Z, g), projection.descents(Z, g), projection.make_schedule(20, 0.05)
+    projection.descend(g, twin, targets, schedule)
     compiled = g.compiled()
     assert compiled.unit is unit
-    compiled.network.descend(state, targets, plan, unit=unit, n_threads=1)
-    np.testing.assert_allclose(state, twin, atol=1e-4)
-    assert np.abs(twin[:, 0] - state[:, 0]).max() < 1e-3 * np.abs(twin[:, 0]).max()
+    compiled.network.descend(at, targets, schedule, unit=unit, n_threads=1)
+    for got, expected in zip(at, twin, strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-4)
+    assert np.abs(twin.Z - at.Z).max() < 1e-3 * np.abs(twin.Z).max()
 
 
 def test_rows_do_not_depend_on_threads_or_on_each_other():
     G = decoder((20, 300, 300), ["softplus", "sigmoid"])
     rng = np.random.default_rng(0)
     Z, V = rng.standard_normal((50, 20)), rng.random((50, 300)).astype(np.float32)
-    plan, ends = projection.make_plan(10), []
+    schedule, ends = projection.make_schedule(10), []
     for parts, n_threads in (
         ([slice(0, 50)], 1),
         ([slice(0, 50)], 2),
         ([slice(0, 50)], 5),
         ([slice(0, 3), slice(3, 50)], 1),
     ):
-        state = np.zeros((50, 3, 20), dtype=np.float32)
-        state[:, 0] = Z
+        at = projection.descents(Z, G)
         for part in parts:
-            G.compiled().network.descend(state[part], V[part], plan, unit=True, n_threads=n_threads)
-        ends.append(state)
+            G.compiled().network.descend(at.rows(part), V[part], schedule, unit=True, n_threads=n_threads)
+        ends.append(np.stack(at))
     for end in ends[1:]:
         np.testing.assert_array_equal(end, ends[0])
 

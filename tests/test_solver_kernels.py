@@ -10,11 +10,10 @@ from fastquad._kernels import amp, gibbs, growth
 from fastquad.numerics import quartic
 
 
-def denoise_twin(S, D, state, prior, phi2, keep, max_inner, tolerance, learn):
-    """`kernels/amp.pyx: denoise`, as formulas: the new rows z, z_old, v, π and (ρ, s2)."""
-    z, old, v = state[:3].copy()
-    rho, s2 = prior
-    n = z.size
+def denoise_twin(S, D, z, v, rho, learns, phi2, keep, max_inner, tolerance):
+    """`kernels/amp.pyx: denoise`, as formulas: the new z, z_old, v, π, and ρ, s2."""
+    old, n = z, z.size
+    s2 = phi2 / (n * rho)
     for _ in range(max_inner):
         b, a = (S @ z - v.sum() * old) / D, z @ z / D
         c = 1 / (a + 1 / s2)
@@ -22,30 +21,28 @@ def denoise_twin(S, D, state, prior, phi2, keep, max_inner, tolerance, learn):
         weight = expit(np.log(rho / (1 - rho)) + np.log(c / s2) / 2 + b * mu / 2)
         mean, variance = weight * mu, weight * (mu**2 + c) - (weight * mu) ** 2
         old, z, v = z, keep * z + (1 - keep) * mean, keep * v + (1 - keep) * variance
-        if learn:
+        if learns:
             rho = np.clip(weight.mean(), 2 / n, 1 - 1e-4)
         s2 = np.clip(weight @ (mu**2 + c) / weight.sum(), phi2 / (2 * n * rho), 2 * phi2 / (n * rho))
         if np.linalg.norm(z - old) <= tolerance * np.sqrt(phi2):
             break
-    return np.array([z, old, v, weight]), np.array([rho, s2])
+    return (z, old, v, weight), (rho, s2)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 33, 100])
-@pytest.mark.parametrize("learn", [True, False])
-def test_the_denoiser_of_amp(n, learn):
+@pytest.mark.parametrize("learns", [True, False])
+def test_the_denoiser_of_amp(n, learns):
     rng = np.random.default_rng(n)
     x = rng.standard_normal(n) * (rng.random(n) < 0.4) + 0.1
     S = np.outer(x, x) + 0.1 * rng.standard_normal((n, n))
     S = (S + S.T) / 2
-    state = np.zeros((7, n))
-    state[0] = state[1] = x + 0.2 * rng.standard_normal(n)
-    state[2] = rng.random(n) / n
-    prior = np.array([0.3, x @ x / (n * 0.3)])
-    arguments = (float(x @ x), 0.4, 10, 1e-3, learn)
-    expected, expected_prior = denoise_twin(S, 0.02, state, prior, *arguments)
-    amp.denoise(S, 0.02, state, prior, *arguments)
-    np.testing.assert_allclose(state[:4], expected, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(prior, expected_prior, rtol=1e-10)
+    z, v, phi2, weight = x + 0.2 * rng.standard_normal(n), rng.random(n) / n, float(x @ x), np.zeros(n)
+    rules = (phi2, 0.4, 10, 1e-3)
+    expected, parameters = denoise_twin(S, 0.02, z, v, 0.3, learns, *rules)
+    held, prior = (z.copy(), z.copy(), v.copy(), weight), amp.SpikeSlab(0.3, phi2 / (n * 0.3), learns)
+    amp.denoise(S, 0.02, amp.Estimate(*held, np.empty((3, n))), prior, *rules)
+    np.testing.assert_allclose(held, expected, rtol=1e-10, atol=1e-12)
+    assert (prior.rho, prior.s2) == pytest.approx(parameters, rel=1e-10)
 
 
 def packed_block(m, p, rng):
@@ -70,7 +67,7 @@ def grown(pairs, y, p, seed, skips, limit, cut=np.inf):
     values, curve = np.zeros((1, limit)), np.full((1, limit), np.nan)
     block = growth.Block(pairs, y, p)
     work = np.empty(block.work_size, dtype=np.float32)
-    plan = growth.Plan(skip_first=skips[0], skip_second=skips[1], limit=limit, checkpoint=12, cut=cut)
+    plan = growth.Plan(skip_first=skips[0], skip_second=skips[1], limit=limit, milestone=12, cut=cut)
     growth.grow(block, plan, np.array([seed]), work, members, values, curve, sizes)
     size = sizes[0]
     return members[0, :size], values[0, :size], curve[0, :size]
@@ -177,7 +174,7 @@ def test_pairs_are_added_by_what_both_save(size):
     assert rss[0] < 1e-6 * (y @ y)
 
 
-def test_growth_is_given_up_at_the_checkpoint():
+def test_growth_is_given_up_at_the_milestone():
     rng = np.random.default_rng(0)
     _, pairs, length = packed_block(60, 20, rng)
     y = padded(rng.standard_normal(60), length)
@@ -217,9 +214,10 @@ def test_a_gibbs_sweep_draws_from_the_posterior():
     samples = np.empty(sweeps)
     z, work = np.array([0.5]), np.empty((2, length), dtype=np.float32)
     order = np.zeros((1, 1), dtype=np.intp)
-    for t in range(sweeps):  # one call a sweep: ρ starts anew each time
-        random = np.array([[[rng.random(), rng.standard_normal()]]])
-        gibbs.anneal(pairs, padded(y, length), np.array([beta]), rho, norm2, order, random, z, work)
+    data = padded(y, length)
+    for t in range(sweeps):  # a chain for each sweep: ρ starts anew
+        uniform, normal = np.array([[rng.random()]]), np.array([[rng.standard_normal()]])
+        gibbs.Chain(pairs, data, z, work, rho=rho, norm2=norm2).anneal(np.array([beta]), order, uniform, normal)
         samples[t] = z[0]
     grid = np.linspace(-6, 6, 4001)
     s2 = norm2 / rho

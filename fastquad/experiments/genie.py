@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastquad._kernels import gibbs
+from fastquad._kernels import gibbs, growth
 from fastquad.typing import Float
 
 # Samples are taken after this many sweeps each, and after this share of the rounds.
 _SWEEPS, _BURN_IN = 8, 0.2
-# The kernel's measurements come in lanes.
-_LANES = 16
 
 
 def posterior_mean(A: Float, y: Float, x: Float, sigma: float, rng: np.random.Generator, rounds: int = 60) -> Float:
     """The posterior mean under a spike-and-slab prior and noise of standard deviation σ, for x of norm 1."""
     m, n = len(A), x.size
-    length = -(-m // _LANES) * _LANES
+    length = -(-m // growth.MULTIPLE) * growth.MULTIPLE
     rows, columns = np.tril_indices(n)
     pairs = np.zeros((rows.size, length), dtype=np.float32)
     for i in range(m):
@@ -28,12 +26,12 @@ def posterior_mean(A: Float, y: Float, x: Float, sigma: float, rng: np.random.Ge
     data = np.zeros(length, dtype=np.float32)
     data[:m] = y
     z, work = np.array(x, dtype=np.float64), np.empty((n + 1, length), dtype=np.float32)
-    mean, rho, first = np.zeros(n), np.count_nonzero(x) / n, int(_BURN_IN * rounds)
+    chain = gibbs.Chain(pairs, data, z, work, rho=np.count_nonzero(x) / n, norm2=1.0)
+    mean, first = np.zeros(n), int(_BURN_IN * rounds)
     betas = np.full(_SWEEPS, 1 / (2 * sigma**2))
     for t in range(rounds):
         order = rng.permuted(np.tile(np.arange(n), (_SWEEPS, 1)), axis=1)
-        random = np.stack([rng.random((_SWEEPS, n)), rng.standard_normal((_SWEEPS, n))], axis=2)
-        _, _, rho = gibbs.anneal(pairs, data, betas, rho, 1.0, order, random, z, work)
+        chain.anneal(betas, order, rng.random((_SWEEPS, n)), rng.standard_normal((_SWEEPS, n)))
         if t >= first:
             mean += z * np.sign(z @ x)
     return mean / (rounds - first)

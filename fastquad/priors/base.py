@@ -58,11 +58,8 @@ class Estimate:
     """What AMP holds of x, updated in place: z, the z before, the variances v and the weights π, (n,) each."""
 
     def __init__(self, z: Float, v: Float | float) -> None:
-        #: The rows z, z_old, v, π, and three of scratch for a compiled loop.
-        self.array = np.zeros((7, z.size))
-        self.array[0] = self.array[1] = z
-        self.array[2] = v
-        self.z, self.z_old, self.v, self.weight = self.array[:4]
+        self.z, self.z_old, self.v = z.copy(), z.copy(), np.full(z.size, v, dtype=np.float64)
+        self.weight = np.zeros(z.size)
 
 
 class Denoiser(ABC):

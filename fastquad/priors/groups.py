@@ -25,7 +25,7 @@ class GroupSpikeSlab(SpikeSlab):
         self.groups = groups
 
     def denoise(self, b: Float, a: float) -> Posterior:
-        rho, s2 = self.parameters
+        rho, s2 = self.rho, self.s2
         c = 1 / (a + 1 / s2)
         mu = b * c
         odds = np.log(rho / (1 - rho)) + 0.5 * self.groups.sizes * np.log(c / s2) + 0.5 * self.groups.sums(b * mu)
@@ -36,10 +36,10 @@ class GroupSpikeSlab(SpikeSlab):
         n, count, total = self.groups.n, self.groups.count, float(posterior.weight.sum())
         if self.learns:
             share = float(np.sum(posterior.weight / self.groups.spread(self.groups.sizes))) / count
-            self.parameters[0] = np.clip(share, 2 / count, 1 - 1e-4)
-        expected = phi2 / (n * self.parameters[0])
+            self.rho = float(np.clip(share, 2 / count, 1 - 1e-4))
+        expected = phi2 / (n * self.rho)
         second = float(np.sum(posterior.variance + posterior.mean**2)) / max(total, 1e-300)
-        self.parameters[1] = np.clip(second, 0.5 * expected, 2 * expected)
+        self.s2 = float(np.clip(second, 0.5 * expected, 2 * expected))
 
     def estimate(self, S: Float, D: float, at: Estimate, phi2: float, keep: float, inner: int) -> None:
         Denoiser.estimate(self, S, D, at, phi2, keep, inner)

@@ -17,14 +17,18 @@ import math
 import numpy as np
 
 from fastquad.decoders import BaseDecoder
-from fastquad.decoders.compiled import Plan
+from fastquad.decoders.compiled import Descents, Schedule
 from fastquad.numerics.least_squares import Normal, minimize, normal
 from fastquad.system import threads
 from fastquad.typing import Float, Indices
 
-# Of Adam: the decay of the two averages, and what keeps the quotient finite.
-_MEAN_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
-# Of a race: after this share of the steps it goes on with that share of the starts, at least one.
+# Adam's decay of the average derivative in a step.
+_MEAN_DECAY = 0.9
+# Adam's decay of the average square of the derivative in a step.
+_SQUARE_DECAY = 0.999
+# Keeps Adam's quotient finite.
+_EPSILON = 1e-8
+# A race: after the first share of the steps, the second share of the starts goes on, at least one.
 _RACE = ((0.2, 0.6), (0.4, 0.4), (0.6, 0.01))
 # The least part of v that a signal is taken to explain: where it explains none, the step would have no length.
 _LEAST_SHARE = 0.1
@@ -35,7 +39,7 @@ def adam(
     V: Float,
     starts: Float,
     *,
-    plan: Plan | None = None,
+    schedule: Schedule | None = None,
     race: bool = True,
     n_threads: int | None = None,
 ) -> Float:
@@ -47,7 +51,7 @@ def adam(
     V : array of shape (b, n)
     starts : array of shape (b, r, k)
         r codes to start from, for each row.
-    plan : optional
+    schedule : optional
         Default 100 steps at rate 0.1.
     race : bool
         Whether the starts that are behind drop out: of five, three go on after a fifth of the steps, two after
@@ -61,40 +65,44 @@ def adam(
     """
     b, r, k = starts.shape
     targets = np.repeat(V.astype(g.dtype), r, axis=0)
-    state = np.zeros((b * r, 3, k), dtype=g.dtype)
-    state[:, 0] = starts.reshape(b * r, k)
-    plan = plan or make_plan()
-    n_steps = len(plan.schedule)
+    at = descents(starts.reshape(b * r, k), g)
+    schedule = schedule or make_schedule()
+    n_steps = schedule.lengths.size
     # After how many steps how many starts go on.
     laps = {round(lap * n_steps): math.ceil(share * r) for lap, share in _RACE} if race and r > 1 else {}
     done = 0
     for stop in sorted({*laps, n_steps}):
-        _descend(g, state, targets, Plan(plan.schedule[done:stop], plan.shares), n_threads)
-        going_on = _best(_distances(g, state[:, 0], targets), b, laps[stop] if stop in laps else len(state) // b)
-        state, targets, done = state[going_on], targets[going_on], stop
-    return state[:: len(state) // b, 0].astype(np.float64)
+        _descend(g, at, targets, schedule.part(done, stop), n_threads)
+        going_on = _best(_distances(g, at.Z, targets), b, laps[stop] if stop in laps else len(at.Z) // b)
+        at, targets, done = at.rows(going_on), targets[going_on], stop
+    return at.Z[:: len(at.Z) // b].astype(np.float64)
 
 
-def make_plan(n_steps: int = 100, rate: float = 0.1) -> Plan:
-    """The steps of Adam as it is defined: both averages start at zero, for which the lengths make up."""
+def descents(Z: Float, g: BaseDecoder) -> Descents:
+    """Descents that start at these codes, both averages at zero."""
+    return Descents(np.array(Z, dtype=g.dtype), np.zeros(Z.shape, dtype=g.dtype), np.zeros(Z.shape, dtype=g.dtype))
+
+
+def make_schedule(n_steps: int = 100, rate: float = 0.1) -> Schedule:
+    """The steps of Adam as it is defined: lengths and corrections make up for averages that start at zero."""
     step = np.arange(1, n_steps + 1)
-    schedule = np.stack([rate / (1 - _MEAN_DECAY**step), 1 / (1 - _SQUARE_DECAY**step)], axis=1)
-    return Plan(schedule, np.array([1 - _MEAN_DECAY, 1 - _SQUARE_DECAY, _EPSILON]))
+    lengths, corrections = rate / (1 - _MEAN_DECAY**step), 1 / (1 - _SQUARE_DECAY**step)
+    return Schedule(lengths, corrections, 1 - _MEAN_DECAY, 1 - _SQUARE_DECAY, _EPSILON)
 
 
-def _descend(g: BaseDecoder, state: Float, targets: Float, plan: Plan, n_threads: int | None) -> None:
-    """Adam in place: state[s] has the rows z, and the averages of the derivative and of its square."""
+def _descend(g: BaseDecoder, at: Descents, targets: Float, schedule: Schedule, n_threads: int | None) -> None:
+    """Adam in place, compiled where the decoder is."""
     compiled = g.compiled()
     if compiled is None:
-        return descend(g, state, targets, plan)
-    compiled.network.descend(state, targets, plan, unit=compiled.unit, n_threads=threads.resolve(n_threads))
+        return descend(g, at, targets, schedule)
+    compiled.network.descend(at, targets, schedule, unit=compiled.unit, n_threads=threads.resolve(n_threads))
 
 
-def descend(g: BaseDecoder, state: Float, targets: Float, plan: Plan) -> None:
-    """The same for any decoder."""
-    Z, mean, square = state.transpose(1, 0, 2)
-    p, q, epsilon = plan.shares.tolist()
-    for length, correction in plan.schedule.tolist():
+def descend(g: BaseDecoder, at: Descents, targets: Float, schedule: Schedule) -> None:
+    """Adam in place for any decoder: the twin of the compiled one."""
+    Z, mean, square = at
+    p, q, epsilon = schedule.mean_share, schedule.square_share, schedule.epsilon
+    for length, correction in zip(schedule.lengths.tolist(), schedule.corrections.tolist(), strict=True):
         values, pullback = g.vjp(Z)
         gradient = pullback(values - targets)
         mean += p * (gradient - mean)

@@ -21,16 +21,11 @@ class SpikeSlab(Denoiser):
 
     def __init__(self, n: int, rho: float, phi2: float, learns: bool = True) -> None:
         self.learns = learns
-        #: (ρ, s2)
-        self.parameters = np.array([rho, phi2 / (n * rho)])
-
-    @property
-    def slab(self) -> float:
-        """The variance of a nonzero coordinate."""
-        return float(self.parameters[1])
+        #: The probability that a coordinate is not zero, and its variance then.
+        self.rho, self.s2 = float(rho), float(phi2 / (n * rho))
 
     def denoise(self, b: Float, a: float) -> Posterior:
-        rho, s2 = self.parameters
+        rho, s2 = self.rho, self.s2
         c = 1 / (a + 1 / s2)
         mu = b * c
         weight = 1 / (1 + np.exp(-(np.log(rho / (1 - rho)) + 0.5 * np.log(c / s2) + 0.5 * b * mu)))
@@ -39,11 +34,14 @@ class SpikeSlab(Denoiser):
     def learn(self, posterior: Posterior, phi2: float) -> None:
         n, total = posterior.weight.size, float(posterior.weight.sum())
         if self.learns:
-            self.parameters[0] = np.clip(total / n, 2 / n, 1 - 1e-4)
-        expected = phi2 / (n * self.parameters[0])
+            self.rho = float(np.clip(total / n, 2 / n, 1 - 1e-4))
+        expected = phi2 / (n * self.rho)
         second = float(np.sum(posterior.variance + posterior.mean**2)) / max(total, 1e-300)
-        self.parameters[1] = np.clip(second, 0.5 * expected, 2 * expected)
+        self.s2 = float(np.clip(second, 0.5 * expected, 2 * expected))
 
     def estimate(self, S: Float, D: float, at: Estimate, phi2: float, keep: float, inner: int) -> None:
         """The loop of the base class, compiled."""
-        kernel.denoise(S, D, at.array, self.parameters, phi2, keep, inner, INNER_TOLERANCE, self.learns)
+        estimate = kernel.Estimate(at.z, at.z_old, at.v, at.weight, np.empty((3, at.z.size)))
+        prior = kernel.SpikeSlab(self.rho, self.s2, self.learns)
+        kernel.denoise(S, D, estimate, prior, phi2, keep, inner, INNER_TOLERANCE)
+        self.rho, self.s2 = prior.rho, prior.s2

@@ -53,12 +53,13 @@ class Chain:
         y = problem.y - problem.y.mean() if store.centre else problem.y
         y_scale = float(np.sqrt(np.mean(y**2)))
         self.unit = float(np.sqrt(y_scale / store.scale))
-        self.y = store.padded(y / y_scale)
+        data = store.padded(y / y_scale)
+        self.square = float(data @ data)
         self.z = problem.rng.standard_normal(problem.n) * 0.3 / np.sqrt(problem.n)
         if positive:
             self.z = np.abs(self.z)
-        self.rho = 0.3
-        self.scratch = np.empty((problem.n + 1, store.length), dtype=np.float32)
+        work = np.empty((problem.n + 1, store.length), dtype=np.float32)
+        self.chain = kernel.Chain(store.pairs, data, self.z, work, rho=0.3, norm2=1.0, positive=positive)
 
     def cycle(self) -> Asks[Float]:
         """One cycle of temperatures; the sample at its end, (n,)."""
@@ -67,21 +68,10 @@ class Chain:
         for start in range(0, schedule.size, _ROUND):
             betas = 1 / (2 * schedule[start : start + _ROUND])
             order = rng.permuted(np.tile(np.arange(n), (betas.size, 1)), axis=1)
-            random = np.stack([rng.random((betas.size, n)), rng.standard_normal((betas.size, n))], axis=2)
-            moved, square, self.rho = kernel.anneal(
-                self.store.pairs,
-                self.y,
-                betas,
-                self.rho,
-                1.0,
-                order,
-                random,
-                self.z,
-                self.scratch,
-                self.positive,
-            )
+            uniform, normal = rng.random((betas.size, n)), rng.standard_normal((betas.size, n))
+            moved, square = self.chain.anneal(betas, order, uniform, normal)
             yield Reread(2 * moved / (n + 1))
             x = np.empty(n)
             x[self.store.order] = self.z * self.unit
-            yield Step(x, float(np.sqrt(square / (self.y @ self.y))))
+            yield Step(x, float(np.sqrt(square / self.square)))
         return x

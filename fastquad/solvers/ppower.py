@@ -91,8 +91,8 @@ class Projecting(Solver):
         V = np.stack([target.v for target in targets])
         starts = np.stack([target.starts for target in targets])
         if self.projection == "adam":
-            plan = projection.make_plan(self.n_steps, self.rate)
-            return projection.adam(g, V, starts, plan=plan, race=self.race, n_threads=n_threads)
+            schedule = projection.make_schedule(self.n_steps, self.rate)
+            return projection.adam(g, V, starts, schedule=schedule, race=self.race, n_threads=n_threads)
         noise = np.array([target.noise for target in targets])
         return projection.levenberg_marquardt(g, V, starts, noise=noise, unit=direction)
 

@@ -174,7 +174,7 @@ class _Desk:
 
     def _own(self, attempt: Attempt) -> Attempt:
         """The attempt with the prior's denoiser."""
-        rho, phi2 = float(attempt.denoiser.parameters[0]), attempt.setting.norm * self._phi2  # type: ignore[attr-defined]
+        rho, phi2 = attempt.denoiser.rho, attempt.setting.norm * self._phi2  # type: ignore[attr-defined]
         return attempt._replace(denoiser=self.prior.denoiser(self.problem.n, rho, phi2, attempt.denoiser.learns))
 
     @property

@@ -86,7 +86,7 @@ class Best:
     def note(self, residual: float, state: Float) -> None:
         """Take the residual of a state."""
         if residual < _PROGRESS * self.residuals[0]:
-            self.state, self.residuals = state[[0, 2, 3]], [residual]
+            self.state, self.residuals = state, [residual]
         else:
             self.residuals.append(residual)
 
@@ -198,7 +198,7 @@ class Walk:
             self.phi2 = float(np.clip(own, 0.2 * self.ensemble.phi2, 1.1 * self.ensemble.phi2))
         y = self.problem.y
         self.residual = float(np.linalg.norm(y - found.values)) / float(np.linalg.norm(y))
-        self.best.note(self.residual, self.at.array)
+        self.best.note(self.residual, np.stack([self.z, self.v, self.weight]))
         if self.problem.m > n and self.best.passed and (self.problem.noiseless or self.r2 < _PREDICTS):
             self.ended = True
             if self.best.residuals[0] < min(_NEAR, self.tried):

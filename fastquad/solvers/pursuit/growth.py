@@ -49,13 +49,13 @@ class Growth:
     def grow(
         self, seeds: Indices, skips: tuple[int, int], limit: int, cut: float, n_threads: int
     ) -> tuple[Indices, Float, Float, Indices]:
-        """One run from each seed; those with an RSS above `cut` at the checkpoint are given up.
+        """One run from each seed; those with an RSS above `cut` at the milestone are given up.
 
         Indices, values and curves, (seeds, limit) each, and how many of each row count.
         """
         limit = min(limit, kernel.MAX_SUPPORT)
         plan = kernel.Plan(
-            skip_first=skips[0], skip_second=skips[1], limit=limit, checkpoint=MILESTONE, cut=cut / self.y_scale**2
+            skip_first=skips[0], skip_second=skips[1], limit=limit, milestone=MILESTONE, cut=cut / self.y_scale**2
         )
         places, sizes = np.zeros((seeds.size, limit), dtype=np.intp), np.zeros(seeds.size, dtype=np.intp)
         z, curves = np.zeros((seeds.size, limit)), np.full((seeds.size, limit), np.nan)
