@@ -52,6 +52,11 @@ cdef double* scratch(Py_ssize_t count) except NULL nogil:
     return p
 
 
+cdef inline double* at_line(double* p) noexcept nogil:
+    """The first cache line of a scratch with 8 numbers more than needed: no vector of 8 then lies in two of them"""
+    return p + (-<Py_ssize_t>p & 63) // 8
+
+
 def pack(const source[:, :, ::1] A, real[:, ::1] P, Py_ssize_t lanes, bint both):
     """P = the Hermitian parts of the first matrices of A (m, n, 2n), as many as lanes; with `both`, in turn the Hermitian
     part and the skew part over i of half as many"""
@@ -73,9 +78,11 @@ def products(const real[:, :, ::1] P, const double[:, ::1] x, double[:, :, ::1] 
              Py_ssize_t start, Py_ssize_t stop):
     """W[s, i - first] = H_i x[s] for each signal s; x (b, 2n) is padded to a multiple of 8"""
     cdef Py_ssize_t m = W.shape[1] + first, n = W.shape[2] // 2, block, s
+    cdef double* memory
     cdef double* w
     with nogil:
-        w = scratch(2 * padded(n) * LANES)
+        memory = scratch(2 * padded(n) * LANES + 8)
+        w = at_line(memory)
         for block in range(start, stop):
             for s in range(x.shape[0]):
                 if real is float:
@@ -83,23 +90,25 @@ def products(const real[:, :, ::1] P, const double[:, ::1] x, double[:, :, ::1] 
                 else:
                     hermitian_products_f64(&P[block, 0, 0], n, &x[s, 0], w)
                 hermitian_apart(w, n, min(LANES, m - block * LANES), &W[s, block * LANES - first, 0])
-        free(w)
+        free(memory)
 
 
 def products_on(const real[:, :, ::1] P, const Py_ssize_t[::1] support, const double[::1] x, double[:, ::1] W,
                 Py_ssize_t start, Py_ssize_t stop):
     """W[i] = Σ_{j in S} H_i[:, j] x_S[j]; the support is not empty"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1] // 2, s = support.shape[0], block
+    cdef double* memory
     cdef double* w
     with nogil:
-        w = scratch(2 * padded(n) * LANES)
+        memory = scratch(2 * padded(n) * LANES + 8)
+        w = at_line(memory)
         for block in range(start, stop):
             if real is float:
                 hermitian_products_on_f32(&P[block, 0, 0], n, &support[0], s, &x[0], w)
             else:
                 hermitian_products_on_f64(&P[block, 0, 0], n, &support[0], s, &x[0], w)
             hermitian_apart(w, n, min(LANES, m - block * LANES), &W[block * LANES, 0])
-        free(w)
+        free(memory)
 
 
 def quadratic(const real[:, :, ::1] P, Py_ssize_t n, const double[::1] z, const double[::1] v, double[::1] q,

@@ -8,42 +8,61 @@
         (sum)[1] = eight_fma(im_, x, eight_fma(re_, u, (sum)[1]));                                        \
     } while (0)
 
+/* Prefetch the cell that is HERMITIAN_AHEAD lines from this one. */
+INLINE void OF(hermitian_prefetch)(const STORED *P) {
+    for (int line = 0; line < (int)(HERMITIAN_CELL * sizeof(STORED) / 64); line++)
+        PREFETCH((const char *)P + 64 * (HERMITIAN_AHEAD + line));
+}
+
+/* sums[r] += Σ_k H[j + r, k] x[k] and W[k] += Σ_r conj(H[j + r, k]) x[j + r] for columns first..last-1 of the group of j, in
+   WIDE of the lanes; P, W and sums begin at these. */
+INLINE void OF(hermitian_columns)(
+    const STORED *P, ptrdiff_t j, ptrdiff_t first, ptrdiff_t last, const double *x, double *W, double *sums) {
+    wide acc[GROUP][2], xj[GROUP][2];
+    for (int r = 0; r < GROUP; r++)
+        for (int c = 0; c < 2; c++) {
+            acc[r][c] = wide_load_f64(sums + (2 * r + c) * LANES);
+            xj[r][c] = wide_all(x[2 * (j + r) + c]);
+        }
+    for (ptrdiff_t k = first; k < last; k++, P += HERMITIAN_CELL) {
+        const wide xk = wide_all(x[2 * k]), uk = wide_all(x[2 * k + 1]);
+        double *w = W + 2 * k * LANES;
+        wide re = wide_load_f64(w), im = wide_load_f64(w + LANES);
+        OF(hermitian_prefetch)(P);
+        for (int r = 0; r < GROUP; r++) {
+            const wide a = wide_load(P + 2 * r * LANES), b = wide_load(P + (2 * r + 1) * LANES);
+            acc[r][0] = wide_fms(b, uk, wide_fma(a, xk, acc[r][0]));
+            acc[r][1] = wide_fma(b, xk, wide_fma(a, uk, acc[r][1]));
+            re = wide_fma(b, xj[r][1], wide_fma(a, xj[r][0], re));
+            im = wide_fms(b, xj[r][0], wide_fma(a, xj[r][1], im));
+        }
+        wide_store(w, re);
+        wide_store(w + LANES, im);
+    }
+    for (int r = 0; r < GROUP; r++)
+        for (int c = 0; c < 2; c++) wide_store(sums + (2 * r + c) * LANES, acc[r][c]);
+}
+
 /* W[k, c, l] = (H_l x)[k]: one pass over the block, in which an entry is used as H[j, k] and, conjugated, as H[k, j]. */
 static void OF(hermitian_products)(const STORED *P, ptrdiff_t n, const double *x, double *W) {
+    const ptrdiff_t strip = EIGHT_PARTS == 1 ? n : HERMITIAN_STRIP;
     memset(W, 0, 2 * padded(n) * LANES * sizeof(double));
     for (ptrdiff_t j = 0; j < n; j += GROUP) {
-        eight acc[GROUP][2], xj[GROUP][2];
-        for (int r = 0; r < GROUP; r++)
-            for (int c = 0; c < 2; c++) {
-                acc[r][c] = eight_all(0);
-                xj[r][c] = eight_all(x[2 * (j + r) + c]);
-            }
-        ptrdiff_t tile_end = j + GROUP < n ? j + GROUP : n;
-        for (ptrdiff_t k = j; k < tile_end; k++, P += HERMITIAN_CELL) { /* the diagonal tile is whole: rows only */
-            const eight xk = eight_all(x[2 * k]), uk = eight_all(x[2 * k + 1]);
-            for (int r = 0; r < GROUP; r++) ADD_PRODUCT(P + 2 * r * LANES, xk, uk, acc[r]);
+        double *rows = W + 2 * j * LANES;
+        const ptrdiff_t tile_end = j + GROUP < n ? j + GROUP : n;
+        for (int r = 0; r < GROUP; r++) { /* the diagonal tile is whole: rows only */
+            eight acc[2] = {eight_load_f64(rows + 2 * r * LANES), eight_load_f64(rows + (2 * r + 1) * LANES)};
+            for (ptrdiff_t k = j; k < tile_end; k++)
+                ADD_PRODUCT(
+                    P + (k - j) * HERMITIAN_CELL + 2 * r * LANES, eight_all(x[2 * k]), eight_all(x[2 * k + 1]), acc);
+            eight_store(rows + 2 * r * LANES, acc[0]);
+            eight_store(rows + (2 * r + 1) * LANES, acc[1]);
         }
-        for (ptrdiff_t k = tile_end; k < n; k++, P += HERMITIAN_CELL) {
-            const eight xk = eight_all(x[2 * k]), uk = eight_all(x[2 * k + 1]);
-            double *w = W + 2 * k * LANES;
-            eight re = eight_load_f64(w), im = eight_load_f64(w + LANES);
-            for (int line = 0; line < (int)(HERMITIAN_CELL * sizeof(STORED) / 64); line++)
-                PREFETCH((const char *)P + 64 * (lines_ahead + line));
-            for (int r = 0; r < GROUP; r++) {
-                const eight a = eight_load(P + 2 * r * LANES), b = eight_load(P + (2 * r + 1) * LANES);
-                acc[r][0] = eight_fms(b, uk, eight_fma(a, xk, acc[r][0]));
-                acc[r][1] = eight_fma(b, xk, eight_fma(a, uk, acc[r][1]));
-                re = eight_fma(b, xj[r][1], eight_fma(a, xj[r][0], re));
-                im = eight_fms(b, xj[r][0], eight_fma(a, xj[r][1], im));
-            }
-            eight_store(w, re);
-            eight_store(w + LANES, im);
+        P += (tile_end - j) * HERMITIAN_CELL;
+        for (ptrdiff_t k = tile_end, last; k < n; P += (last - k) * HERMITIAN_CELL, k = last) {
+            last = k + strip < n ? k + strip : n;
+            for (int l = 0; l < LANES; l += WIDE) OF(hermitian_columns)(P + l, j, k, last, x, W + l, rows + l);
         }
-        for (int r = 0; r < GROUP; r++)
-            for (int c = 0; c < 2; c++) {
-                double *w = W + (2 * (j + r) + c) * LANES;
-                eight_store(w, eight_add(eight_load_f64(w), acc[r][c]));
-            }
     }
 }
 
@@ -67,28 +86,48 @@ static void OF(hermitian_products_on)(
     }
 }
 
+/* sums[r] += Σ_k H[j + r, k] z[k] for columns first..last-1 of a group, in WIDE of the lanes; P and sums begin at these. */
+INLINE void OF(hermitian_row_sums)(const STORED *P, ptrdiff_t first, ptrdiff_t last, const double *z, double *sums) {
+    wide acc[GROUP][2];
+    for (int r = 0; r < GROUP; r++)
+        for (int c = 0; c < 2; c++) acc[r][c] = wide_load_f64(sums + (2 * r + c) * LANES);
+    for (ptrdiff_t k = first; k < last; k++, P += HERMITIAN_CELL) {
+        const wide zk = wide_all(z[2 * k]), uk = wide_all(z[2 * k + 1]);
+        OF(hermitian_prefetch)(P);
+        for (int r = 0; r < GROUP; r++) {
+            const wide a = wide_load(P + 2 * r * LANES), b = wide_load(P + (2 * r + 1) * LANES);
+            acc[r][0] = wide_fms(b, uk, wide_fma(a, zk, acc[r][0]));
+            acc[r][1] = wide_fma(b, zk, wide_fma(a, uk, acc[r][1]));
+        }
+    }
+    for (int r = 0; r < GROUP; r++)
+        for (int c = 0; c < 2; c++) wide_store(sums + (2 * r + c) * LANES, acc[r][c]);
+}
+
 /* q[l] = <H_l, zz^* + diag(v)> */
 static void OF(hermitian_quadratic)(
     const STORED *P, ptrdiff_t n, const double *z, const double *v, double *q) {
+    const ptrdiff_t strip = EIGHT_PARTS == 1 ? n : HERMITIAN_STRIP;
     eight total = eight_all(0);
     for (ptrdiff_t j = 0; j < n; j += GROUP) {
-        eight acc[GROUP][2];
-        for (int r = 0; r < GROUP; r++) acc[r][0] = acc[r][1] = eight_all(0);
-        ptrdiff_t tile_end = j + GROUP < n ? j + GROUP : n;
-        for (ptrdiff_t k = j; k < tile_end; k++, P += HERMITIAN_CELL) {
-            /* half, because the rest of the row counts twice */
-            const eight zk = eight_all(z[2 * k] / 2), uk = eight_all(z[2 * k + 1] / 2);
+        double sums[2 * CELL];
+        const ptrdiff_t tile_end = j + GROUP < n ? j + GROUP : n;
+        for (int r = 0; r < GROUP; r++) {
+            eight acc[2] = {eight_all(0), eight_all(0)};
+            for (ptrdiff_t k = j; k < tile_end; k++) /* half, because the rest of the row counts twice */
+                ADD_PRODUCT(
+                    P + (k - j) * HERMITIAN_CELL + 2 * r * LANES, eight_all(z[2 * k] / 2), eight_all(z[2 * k + 1] / 2), acc);
+            eight_store(sums + 2 * r * LANES, acc[0]);
+            eight_store(sums + (2 * r + 1) * LANES, acc[1]);
+        }
+        for (ptrdiff_t k = j; k < tile_end; k++, P += HERMITIAN_CELL)
             total = eight_fma(eight_load(P + 2 * (k - j) * LANES), eight_all(v[k]), total);
-            for (int r = 0; r < GROUP; r++) ADD_PRODUCT(P + 2 * r * LANES, zk, uk, acc[r]);
+        for (ptrdiff_t k = tile_end, last; k < n; P += (last - k) * HERMITIAN_CELL, k = last) {
+            last = k + strip < n ? k + strip : n;
+            for (int l = 0; l < LANES; l += WIDE) OF(hermitian_row_sums)(P + l, k, last, z, sums + l);
         }
-        for (ptrdiff_t k = tile_end; k < n; k++, P += HERMITIAN_CELL) {
-            const eight zk = eight_all(z[2 * k]), uk = eight_all(z[2 * k + 1]);
-            for (int line = 0; line < (int)(HERMITIAN_CELL * sizeof(STORED) / 64); line++)
-                PREFETCH((const char *)P + 64 * (lines_ahead + line));
-            for (int r = 0; r < GROUP; r++) ADD_PRODUCT(P + 2 * r * LANES, zk, uk, acc[r]);
-        }
-        for (int r = 0; r < GROUP; r++)
-            for (int c = 0; c < 2; c++) total = eight_fma(acc[r][c], eight_all(2 * z[2 * (j + r) + c]), total);
+        for (int r = 0; r < 2 * GROUP; r++)
+            total = eight_fma(eight_load_f64(sums + r * LANES), eight_all(2 * z[2 * j + r]), total);
     }
     eight_store(q, total);
 }

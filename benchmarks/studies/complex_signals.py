@@ -89,9 +89,9 @@ def cells(part):
     raise ValueError(part)
 
 
-def certificate_trials(count=1000):
+def certificate_trials(first, count=1000):
     """Small problems of every shape, of which many have too few measurements, or special matrices."""
-    for seed in range(count):
+    for seed in range(first, first + count):
         rng = np.random.default_rng([7, seed])
         n, kind = int(rng.integers(2, 14)), int(rng.integers(0, 6))
         k = int(rng.integers(1, n + 1))
@@ -112,19 +112,18 @@ def certificate_trials(count=1000):
                "success": bool(found.success), "distance": float(fq.distance(found.x, x))}  # fmt: skip
 
 
-def run(part, out):
-    """Append the trials of a part that are not there yet."""
+def run(part, out, first):
+    """Append the trials of a part that are not there yet, with seeds from `first` on."""
     done = {line_key(json.loads(line)) for line in out.read_text().splitlines()} if out.exists() else set()
     with out.open("a") as stream:
         if part == "certificates":
-            if not done:
-                for record in certificate_trials():
-                    print(json.dumps(record), file=stream, flush=True)
+            for record in certificate_trials(first + len(done), 1000 - len(done)):
+                print(json.dumps(record), file=stream, flush=True)
             return
         # A trial of each cell in turn: what is there when time is up is a fair sample.
-        for seed in range(max(count for count, _, _ in cells(part))):
+        for seed in range(first, first + max(count for count, _, _ in cells(part))):
             for count, (n, k, m), options in cells(part):
-                if seed < count and (n, k, m, options.get("noise", 0.0), seed) not in done:
+                if seed < first + count and (n, k, m, options.get("noise", 0.0), seed) not in done:
                     print(json.dumps(trial(n, k, m, seed, **options)), file=stream, flush=True)
 
 
@@ -162,13 +161,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
     parser.add_argument("--out", type=Path, default=Path("complex_signals"), help="folder of the records")
+    parser.add_argument("--first", type=int, default=0, help="the first seed: another one is a fresh sample")
     parser.add_argument("--table", action="store_true", help="print the figures, run nothing")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     for part in given.parts:
         path = given.out / f"{part}.jsonl"
         if not given.table:
-            run(part, path)
+            run(part, path, given.first)
         if path.exists():
             print(f"-- {part}")
             table(part, path)
