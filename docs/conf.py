@@ -24,7 +24,8 @@ extensions = [
     "names",
 ]
 html_math_renderer = "mathml"
-myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "substitution"]
+myst_substitutions = {"release": release}
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py", "**sg_execution_times.rst"]
 templates_path = ["_templates"]
@@ -37,6 +38,8 @@ autosummary_generate = True
 # Members of classes are listed by the template of their page.
 numpydoc_show_class_members = False
 autodoc_typehints = "none"
+# A signature that is longer has one parameter a line.
+python_maximum_signature_line_length = 88
 autodoc_member_order = "bysource"
 
 # Copy buttons leave prompts and output out.

@@ -16,11 +16,11 @@ import fastquad as fq
 
 N, POINTS = 1000, 15
 rng = np.random.default_rng(3)
-figure, axes = plt.subplots(1, 2, figsize=(9, 3.8))
 
 # %%
 # On a line, and on a circle.
 
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.8))
 for ax, cyclic in zip(axes, (False, True), strict=True):
     hidden = np.sort(rng.choice(N, POINTS, replace=False))
     x = np.zeros(N)

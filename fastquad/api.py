@@ -95,8 +95,9 @@ def solve(
     y : array of shape (m,) or (b, m)
         The measurements of one signal, or of b signals that share A and every pass over it. Complex measurements are
         two real ones each.
-    prior : fastquad.Sparse or fastquad.Generative, optional
-        What is known of x. Without it x may be sparse, or not.
+    prior : Prior, optional
+        What is known of x: `fastquad.Sparse`, `fastquad.PiecewiseConstant`, `fastquad.Discrete`,
+        `fastquad.Generative`, or one of your own. Without it x may be sparse, or not.
     method : str or Solver
         A name ("auto", "pursuit", "amp", "lm", "twf", "wf", "spf", "sgn", "latent", "pgd", "ppower"), or a solver
         object with its own options, such as `fastquad.TWF(beta=4.0)`.

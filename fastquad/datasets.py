@@ -23,7 +23,14 @@ __all__ = ["MNIST", "mnist", "mnist_samples"]
 
 
 class MNIST(NamedTuple):
-    """Handwritten digits: images of shape (N, 28, 28), uint8, and their labels, shape (N,), uint8."""
+    """Handwritten digits: images of shape (N, 28, 28), uint8, and their labels, shape (N,), uint8.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> fq.datasets.MNIST._fields
+    ('train_images', 'train_labels', 'test_images', 'test_labels')
+    """
 
     train_images: NDArray[np.uint8]
     train_labels: NDArray[np.uint8]
@@ -96,6 +103,13 @@ def mnist(folder: str | os.PathLike[str] | None = None) -> MNIST:
         Where a file is truncated, corrupt, or not what it should be.
     ImportError
         Where the files have to be downloaded and pooch is not installed.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> digits = fq.datasets.mnist()  # doctest: +SKIP
+    >>> digits.test_images.shape  # doctest: +SKIP
+    (10000, 28, 28)
     """
     if folder is None and os.environ.get("FASTQUAD_DATA"):
         folder = os.environ["FASTQUAD_DATA"]

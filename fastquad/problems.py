@@ -30,6 +30,15 @@ class Instance:
         The signal.
     noise : float
         The standard deviation of the noise in y.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+    >>> problem
+    Instance(m=60, n=30, float64, noise=0)
+    >>> problem.A.shape, problem.y.shape, problem.x.shape
+    ((60, 30, 30), (60,), (30,))
     """
 
     A: Number

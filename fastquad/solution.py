@@ -17,7 +17,16 @@ from fastquad.typing import Float, Indices, Number
 
 
 class Status(Enum):
-    """Why a solve stopped. The value is the sentence for the user, with the remedy in it."""
+    """Why a solve stopped. The value is the sentence for the user, with the remedy in it.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> fq.Status.EXACT.success, fq.Status.MAX_TIME.success
+    (True, False)
+    >>> fq.Status.MAX_TIME.sentence
+    'Out of time. Raise `max_time`, or start from this answer with x0=solution.x.'
+    """
 
     EXACT = (
         "Exact: the relative residual is below 1e-9 with fewer free coordinates than independent measurements, and A "
@@ -107,6 +116,16 @@ class Solution:
         One entry a step: "residual", "n_passes", "elapsed", and "distance" where `x_true` was given.
     elapsed : float
         Seconds.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y)
+    >>> solution.status.name, solution.success, len(solution.support)
+    ('EXACT', True, 3)
+    >>> sorted(solution.to_dict())[:4]
+    ['elapsed', 'error', 'history', 'message']
     """
 
     x: Number
@@ -167,6 +186,14 @@ class SolutionBatch(Sequence[Solution]):
 
     Its attributes are those of `Solution`, for all signals: `x` has shape (b, n), numbers have shape (b,), the rest are
     lists of b.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> batch = fq.problems.gaussian(m=60, n=30, k=3, n_signals=2, rng=0)
+    >>> solutions = fq.solve(batch.A, batch.y)
+    >>> len(solutions), solutions.x.shape, [solution.status.name for solution in solutions]
+    (2, (2, 30), ['EXACT', 'EXACT'])
     """
 
     def __init__(self, solutions: Iterable[Solution]) -> None:

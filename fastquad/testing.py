@@ -37,6 +37,13 @@ class PriorCheck:
         What is not as AMP expects it, a sentence each.
     ok : bool
         Whether there is none.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> check = fq.check_prior(fq.Sparse(nonnegative=True), n=20)
+    >>> check.ok, check.problems
+    (True, [])
     """
 
     problems: list[str]
@@ -124,6 +131,14 @@ class GradientCheck:
         What counts as agreement.
     ok : bool
         Whether every error is at most `tol`.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=8, n=5, rng=0)
+    >>> check = fq.check_gradient(problem.A)
+    >>> check.ok, max(check.errors.values()) <= check.tol
+    (True, True)
     """
 
     errors: dict[str, float]

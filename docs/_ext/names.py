@@ -1,4 +1,7 @@
-"""Names of the API in code become links to their pages, in docstrings and prose: `fq.solve(A, y)`, `Solution`."""
+"""Names of the API in code become links to their pages, in docstrings and prose: `fq.solve(A, y)`, `Solution`.
+
+And each page of the API ends with links to the page of the guide and to the names of its section.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,23 @@ from sphinx.application import Sphinx
 
 _API = Path(__file__).parent.parent / "api.rst"
 _NAMES = set(re.findall(r"^   ([A-Za-z_][\w.]*)$", _API.read_text(encoding="utf-8"), re.MULTILINE))
+_SECTIONS = {
+    title: re.findall(r"^   ([A-Za-z_][\w.]*)$", content, re.MULTILINE)
+    for title, content in re.findall(
+        r"^(\w[\w ]*)\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", _API.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+}
+#: The page of the guide that a section of the reference belongs to.
+_GUIDE = {
+    "Solve": "tutorial",
+    "Measurements": "measurements",
+    "Priors": "priors",
+    "Methods": "choosing",
+    "Decoders": "generative",
+    "Problems and data": "tutorial",
+    "Plots": "howto-compare",
+    "Experiments": "reproduction",
+}
 _CODE = re.compile(r"(?:(?P<package>fq|fastquad)\.)?(?P<name>[A-Za-z_][\w.]*)(?:\(.*\)|=.*)?$", re.DOTALL)
 
 
@@ -51,6 +71,24 @@ def link_types(app: Sphinx, tree: nodes.document) -> None:
         classifier += parts
 
 
+def see_also(app: Sphinx, tree: nodes.document) -> None:
+    """End each page of the API with its page of the guide and its neighbours."""
+    here = app.env.docname
+    name = here.removeprefix("generated/fastquad.")
+    title = next((title for title, names in _SECTIONS.items() if name in names), None)
+    if here == name or title is None:
+        return
+    guide = addnodes.pending_xref(
+        "", nodes.inline("", ""), refdomain="std", reftype="doc", reftarget=f"/{_GUIDE[title]}", refexplicit=False,
+        refwarn=True, refdoc=here,
+    )  # fmt: skip
+    line = nodes.paragraph("", "", guide, nodes.Text(": "))
+    for number, other in enumerate(other for other in _SECTIONS[title] if other != name):
+        line += [nodes.Text(", ")] * bool(number)
+        line += reference(nodes.literal("", other), f"fastquad.{other}", here)
+    next(tree.findall(nodes.section)).append(addnodes.seealso("", line))
+
+
 def reference(node: nodes.Node, name: str, here: str) -> nodes.Node:
     """A node as a link to the page of a name."""
     found = addnodes.pending_xref(
@@ -63,4 +101,5 @@ def reference(node: nodes.Node, name: str, here: str) -> nodes.Node:
 def setup(app: Sphinx) -> dict:
     app.connect("doctree-read", link)
     app.connect("doctree-read", link_types)
+    app.connect("doctree-read", see_also)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

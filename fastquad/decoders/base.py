@@ -23,7 +23,31 @@ class Compiled(NamedTuple):
 
 
 class BaseDecoder(ABC):
-    """A differentiable map from `n_latent` numbers to a signal of n; subclass it for a decoder of your own."""
+    """A differentiable map from `n_latent` numbers to a signal of n; subclass it for a decoder of your own.
+
+    Examples
+    --------
+    A linear decoder, `G(z) = W^T z`:
+
+    >>> import numpy as np, fastquad as fq
+    >>> class Linear(fq.decoders.BaseDecoder):
+    ...     def __init__(self, W):
+    ...         self.W, (self.n_latent, self.n), self.dtype = W, W.shape, W.dtype
+    ...
+    ...     def forward(self, Z):
+    ...         return Z @ self.W
+    ...
+    ...     def vjp(self, Z):
+    ...         return Z @ self.W, lambda V: V @ self.W.T
+    ...
+    ...     def jacobian(self, Z):
+    ...         return Z @ self.W, np.broadcast_to(self.W.T, (len(Z), self.n, self.n_latent))
+    >>> rng = np.random.default_rng(0)
+    >>> prior = fq.Generative(Linear(rng.standard_normal((3, 30))))
+    >>> A, x = rng.standard_normal((40, 30, 30)), prior.signal(rng.standard_normal(3))
+    >>> bool(fq.distance(fq.solve(A, fq.measure(A, x), prior=prior).x, x) < 1e-6)
+    True
+    """
 
     n_latent: int
     n: int

@@ -123,7 +123,30 @@ Steps = Generator[Request | Step | Belief | Note | Stage | Snapshot, Any, Outcom
 
 
 class State(NamedTuple):
-    """What a callback sees after a step."""
+    """What a callback sees after a step.
+
+    Attributes
+    ----------
+    x : array of shape (n,)
+        The iterate.
+    n_iter : int
+        Steps so far.
+    n_passes : float
+        Passes over A so far.
+    residual : float
+        `‖r‖/‖y‖` at x.
+    signal : int or None
+        Which signal of a batch.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+    >>> seen = []
+    >>> solution = fq.solve(problem.A, problem.y, callback=lambda state: seen.append(state.residual))
+    >>> len(seen) == solution.n_iter
+    True
+    """
 
     x: Float
     n_iter: int

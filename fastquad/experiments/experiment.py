@@ -43,6 +43,13 @@ class Experiment:
         `draw(result)` plots it.
     seeds : str
         What `numpy.random.default_rng` is given for a trial.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> figure = fq.experiments.FIGURES["fig2"]
+    >>> figure.trials, figure.settings["n"]
+    (100, 100)
     """
 
     name: str

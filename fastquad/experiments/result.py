@@ -35,6 +35,16 @@ class Result:
         The table of the figure: means, medians or rates, with 95% confidence intervals in "low" and "high".
     about : dict
         How many trials there are, when and with which versions they were run, and the time that they took.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fastquad as fq
+    >>> small = {"n": 10, "k": [2], "m": [40], "methods": ["TWF"]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = fq.experiments.reproduce("fig2", folder + "/fig2", trials=1, settings=small, workers=1)
+    >>> len(result.trials), result.rows[0]["m"], {"rate", "low", "high"} <= result.rows[0].keys()
+    (1, 40, True)
     """
 
     experiment: Experiment

@@ -31,6 +31,17 @@ class Measurements(ABC):
 
     A subclass sets `m`, `n` and `dtype` and implements `matrices`; it overrides the underscored contractions
     where it knows a faster way. Signals are vectors of shape (n,), or b of them as the columns of (n, b).
+
+    Examples
+    --------
+    >>> import numpy as np, fastquad as fq
+    >>> A = fq.as_measurements(np.ones((3, 2, 2)))
+    >>> A
+    RawTensor(m=3, n=2, float64, 96 bytes)
+    >>> A.measure([1.0, 2.0])
+    array([9., 9., 9.])
+    >>> A.products([1.0, 2.0]).shape, A.weighted_sum([1.0, 0.0, 2.0]).shape
+    ((3, 2), (2, 2))
     """
 
     m: int

@@ -35,7 +35,15 @@ def options(cls: S) -> S:
 
 
 class Solver(ABC):
-    """A method: a frozen dataclass of its options. State lives in the generator that `steps` returns."""
+    """A method: a frozen dataclass of its options. State lives in the generator that `steps` returns.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> method = fq.TWF(beta=0.5)
+    >>> isinstance(method, fq.Solver), method.name, method.beta
+    (True, 'twf', 0.5)
+    """
 
     #: The name under which `solve(method=...)` knows it.
     name: ClassVar[str]

@@ -37,6 +37,14 @@ class DistributedTensor(PartedTensor):
     """Measurements over the workers of a Dask cluster; made by `fastquad.distribute`.
 
     `client` is Dask's. The workers use the threads that Dask gave them, whatever `n_threads` says.
+
+    Examples
+    --------
+    >>> import dask.distributed, fastquad as fq  # doctest: +SKIP
+    >>> client = dask.distributed.Client("tcp://scheduler:8786")  # doctest: +SKIP
+    >>> A = fq.distribute("A.fq", client)  # doctest: +SKIP
+    >>> fq.solve(A, y).success  # doctest: +SKIP
+    True
     """
 
     def __init__(self, client: Any, like: Measurements, bounds: Bounds, send: Send) -> None:

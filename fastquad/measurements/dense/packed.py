@@ -25,6 +25,12 @@ class PackedTensor(StoredTensor):
     """m symmetric n×n matrices, packed; made by `fastquad.pack`.
 
     `blocks` is an array of shape (ceil(m/8), entries, 8), float16, float32 or float64.
+
+    Examples
+    --------
+    >>> import numpy as np, fastquad as fq
+    >>> fq.pack(np.ones((16, 10, 10)), dtype="float32")
+    PackedTensor(m=16, n=10, float32, 4.61 kB)
     """
 
     def __init__(self, blocks: Float, m: int, n: int) -> None:

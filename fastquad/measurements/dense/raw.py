@@ -16,7 +16,14 @@ from fastquad.typing import Float, Indices
 
 
 class RawTensor(StoredTensor):
-    """Measurements on an (m, n, n) array as it is, symmetric or not."""
+    """Measurements on an (m, n, n) array as it is, symmetric or not.
+
+    Examples
+    --------
+    >>> import numpy as np, fastquad as fq
+    >>> fq.as_measurements(np.ones((16, 10, 10)))
+    RawTensor(m=16, n=10, float64, 12.8 kB)
+    """
 
     symmetric = False
 

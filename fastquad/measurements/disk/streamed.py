@@ -32,6 +32,18 @@ class StreamedTensor(Measurements):
 
     `bytes_read` counts what was read from it so far. A folder that is changed or replaced meanwhile is an error in the
     next pass. A pickle holds the path.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import fastquad as fq
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "A.fq")
+    >>> packed = fq.pack(fq.GaussianTensor(600, 150, 0), path)
+    >>> A = fq.open(path, memory="18 MB")  # less than the 54 MB of the folder
+    >>> type(A).__name__, A.measure([1.0] * 150).shape
+    ('StreamedTensor', (600,))
+    >>> folder.cleanup()
     """
 
     def __init__(self, folder: Folder, memory: int, *, verify: bool = True) -> None:
