@@ -14,7 +14,7 @@ T = TypeVar("T")
 Float = NDArray[np.floating]
 #: Real numbers, or complex ones where the matrices are Hermitian.
 Number = NDArray[Any]
-#: Coordinates or measurements, by their numbers.
+#: Indices of coordinates or of measurements.
 Indices = NDArray[np.intp]
 #: A generator that asks for contractions of A, is sent the answers, and returns a T.
 Asks = Generator[Any, Any, T]

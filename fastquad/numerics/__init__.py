@@ -1,1 +1,1 @@
-"""Only numbers: nothing here knows of A, x or y."""
+"""Arithmetic on plain numbers: nothing here knows of A, x or y."""

@@ -7,7 +7,7 @@ import numpy as np
 from fastquad.numerics import lapack
 from fastquad.typing import Float
 
-# A dense eigensolver is as quick up to this size, and needs no start.
+# The largest matrix for the dense eigensolver, which is as quick up to here and needs no start.
 _DENSE = 200
 
 
@@ -31,7 +31,7 @@ def _by_lanczos(S: Float) -> Float:
 
 
 def _last_eigenvector(S: Float) -> Float:
-    """The unit eigenvector of the largest eigenvalue alone: a third of the time of all of them."""
+    """The unit eigenvector of the largest eigenvalue by LAPACK: a third of the time of all eigenvectors."""
     n = len(S)
     _, vectors, *_, info = lapack.dsyevr(S, range="I", il=n, iu=n, lower=1)
     return vectors[:, 0] if info == 0 else np.linalg.eigh(S)[1][:, -1]

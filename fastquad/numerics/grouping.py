@@ -36,7 +36,7 @@ class Groups:
         return np.sqrt(self.sums(x * x))
 
     def spread(self, values: Float) -> Float:
-        """The value of its group at each coordinate, (n,)."""
+        """The values (count,) of the groups, copied to each of their coordinates, (n,)."""
         return values[self.of]
 
     def members(self, which: Indices) -> Indices:

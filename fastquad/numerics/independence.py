@@ -1,4 +1,4 @@
-"""Whether columns of numbers are independent, and by how much: cheaply where they clearly are."""
+"""Test whether columns are linearly independent, and how clearly; cheap where they clearly are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from fastquad.numerics import lapack
 from fastquad.typing import Float, Indices
 
-# Below this reciprocal condition number a Gram matrix proves nothing: its small eigenvalues are rounding.
+# The least reciprocal condition number at which a Gram matrix proves anything: below it, eigenvalues are rounding.
 _SHOWN = 1e-11
 # LAPACK's estimate of the condition number is seldom off by more than this factor.
 _ESTIMATE = 4.0
@@ -20,7 +20,7 @@ class Gram:
 
     def __init__(self, gram: Float) -> None:
         self.gram = gram
-        #: Not below zero; zero where nothing is shown.
+        #: The lower bound of the least singular value of C; zero where nothing is proven.
         self.least = 0.0
         self.factor: Float | None = None
         if gram.shape[0] == 0:
@@ -32,11 +32,11 @@ class Gram:
             rcond = lapack.dpocon(factor, norm, uplo="L")[0]
             if rcond > _SHOWN:
                 self.factor = factor
-                # The 2-norm of a symmetric inverse is at most its 1-norm, of which LAPACK tells a little less.
+                # The 2-norm of a symmetric inverse is at most its 1-norm, which LAPACK slightly underestimates.
                 self.least = math.sqrt(rcond * norm / _ESTIMATE)
 
     def part(self, which: Indices) -> Gram:
-        """That of some of the columns."""
+        """The Gram matrix of some of the columns."""
         return self if which.size == len(self.gram) else Gram(np.asfortranarray(self.gram[which[:, None], which]))
 
     def solve(self, b: Float) -> Float:
@@ -45,29 +45,29 @@ class Gram:
         return lapack.dpotrs(self.factor, b, lower=1)[0]
 
     def whiten(self, b: Float) -> Float:
-        """`L^{-1} b`: its columns have the norms of the projections of those that b is the inner products with C of."""
+        """`L^{-1} b`; for `b = C^T v`, its norms are those of the projections of v onto the span of C."""
         assert self.factor is not None
         return lapack.dtrtrs(self.factor, b, lower=1)[0]
 
 
 def least_squares(columns: Float, target: Float, gram: Gram | None = None) -> Float:
-    """The d of least `‖columns d − target‖`; of least norm where it is not unique."""
+    """The d that minimises `‖columns d − target‖`; the one of least norm where there are several."""
     if gram is not None and gram.factor is not None:
         return gram.solve(columns.T @ target)
     return np.linalg.lstsq(columns, target, rcond=1e-13)[0]
 
 
 def left_over(columns: Float, others: Float) -> Float:
-    """The norms of what the span of `columns` leaves of each of `others`."""
+    """The norm of the part of each of `others` that is orthogonal to the span of `columns`."""
     basis, values, _ = np.linalg.svd(columns, full_matrices=False)
     basis = basis[:, values > 1e-13 * values.max(initial=0.0)]
     rest = others - basis @ (basis.T @ others)
-    rest -= basis @ (basis.T @ rest)  # twice is enough
+    rest -= basis @ (basis.T @ rest)  # a second projection removes the rounding of the first
     return np.sqrt(np.einsum("ij,ij->j", rest, rest))
 
 
 def standard_errors(columns: Float, gram: Gram, which: Indices) -> Float:
-    """`‖row j of C^+‖` for some j: the error of a least-squares fit's coefficient, in units of the data's."""
+    """`‖row j of C^+‖` for some j: the standard error of a least-squares coefficient for noise of variance one."""
     if gram.factor is not None:
         unit = np.zeros((columns.shape[1], which.size))
         unit[which, np.arange(which.size)] = 1.0

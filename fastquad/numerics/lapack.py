@@ -1,4 +1,4 @@
-"""SciPy's LAPACK routines, and its `lstsq`: imported at the first call, for `import fastquad` does without them."""
+"""SciPy's LAPACK routines and its `lstsq`, imported at the first call to keep `import fastquad` quick."""
 
 from __future__ import annotations
 

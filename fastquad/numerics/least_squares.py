@@ -21,9 +21,9 @@ from fastquad.typing import Float, Indices
 
 _TINY = np.finfo(np.float64).tiny
 _FIRST_DAMPING, _LEAST_DAMPING = 1e-2, 1e-12
-# A damping below this changes no step: one that was too long needs at least this much.
+# The least damping after a step that was too long: less would not change the next one.
 _EFFECTIVE_DAMPING = 0.05
-#: A problem whose damping grew beyond this cannot be improved in its precision.
+#: The damping beyond which a problem cannot be improved in its precision.
 HOPELESS_DAMPING = 1e6
 
 
@@ -49,18 +49,18 @@ def concatenate(parts: list[Normal]) -> Normal:
 
 
 class Descents:
-    """b points on their way down; fed with the normal equations at the points that it proposes."""
+    """b descents side by side; the caller supplies the normal equations at the points that they propose."""
 
     def __init__(self, Z: Float, at: Normal, ridge: Float | float) -> None:
         self.Z = np.array(Z, dtype=np.float64)
         self.at = Normal(*(np.array(part, dtype=np.float64) for part in at))
         self.damping = np.full(len(self.Z), _FIRST_DAMPING)
-        #: By how much the linear model said that f would fall in the last step.
+        #: The decrease of f that the linear model predicted for the last step.
         self.predicted = np.full(len(self.Z), np.inf)
         self.set_ridge(ridge)
 
     def set_ridge(self, ridge: Float | float) -> None:
-        """Go on with other λ, of shape (), (b, 1) or (b, k)."""
+        """Change λ, to an array of shape (), (b, 1) or (b, k)."""
         self.ridge = np.broadcast_to(np.asarray(ridge, dtype=np.float64), self.Z.shape)
         self.value = self._values(self.Z, self.at.square, self.ridge)
 
@@ -72,7 +72,7 @@ class Descents:
         model[:, diagonal, diagonal] += ridge
         slope = self.at.gradient[which] + ridge * Z
         scale = model[:, diagonal, diagonal]
-        # A latent number without any effect has an empty row: a floor keeps the system regular.
+        # Keep the system regular where a coordinate has no effect, and so an empty row.
         scale = np.maximum(scale, 1e-12 * scale.max(axis=1, keepdims=True)) + _TINY
         damped = model.copy()
         damped[:, diagonal, diagonal] += self.damping[which, None] * scale
@@ -104,7 +104,7 @@ class Descents:
 def minimize(
     evaluate: Callable[[Float, Indices], Normal], Z: Float, *, ridge: Float | float, max_steps: int, tol: float
 ) -> Descents:
-    """Levenberg–Marquardt from the rows of Z, until no f promises to fall by more than `tol` of itself.
+    """Levenberg–Marquardt from the rows of Z, until no f is predicted to fall by more than the share `tol`.
 
     `evaluate(Z', which)` gives the normal equations at the points Z' of the problems with the numbers `which`.
     """

@@ -5,12 +5,12 @@ a damping λ,
 
     min_d ‖r + 2 W d‖² + λ‖d‖²,     d = −½ (W^T W + λ/4)^{-1} W^T r = −½ W^T (W W^T + λ/4)^{-1} r,
 
-by the smaller of the two systems, or by QR where that is nearly singular. A complex z, Re and Im in turn, can be turned
-without a change: that direction is pinned, see `_damped_least_squares`. The products V of d then say everything
-about the line z + u d: the residual is `r + 2u W d + u² V d`, so the best u is exact (a quartic), and the new W is
-`W + u V`. One product a step, and none to check it: no step is rejected, λ follows the ratio of the actual to the
-predicted decrease. The last step needs no product: where `V d` is below rounding, `r + 2 W d` is the residual. Nor does
-it need a new factor of the matrix, which has changed by no more than the step before was long.
+by the smaller of the two systems, or by QR where that is nearly singular. The phase of a complex z (Re and Im in turn)
+changes nothing, so that direction is pinned: see `_damped_least_squares`. The products V of d determine the whole line
+z + u d: the residual is `r + 2u W d + u² V d`, so the best u is exact (a quartic), and the new W is `W + u V`. A step
+takes one product, and none to check it: no step is rejected, and λ follows the ratio of the actual to the predicted
+decrease. The last step needs no product: where `V d` is below rounding, `r + 2 W d` is the residual. Nor does it need a
+new factor of the matrix, which has hardly changed since the step before.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ import numpy as np
 from fastquad.numerics import lapack, quartic
 from fastquad.typing import Float, Indices
 
-# Below this reciprocal condition number the normal equations have no correct digit left.
+# The reciprocal condition number below which the normal equations have no correct digit left.
 _SINGULAR = 1e-13
 
 
-# Steps that lower ‖r‖² by less than this share are rounding, or the bottom.
+# The relative decrease of ‖r‖² below which a step is rounding, or at the bottom of a valley.
 _NEGLIGIBLE = 1e-12
 
 
-# As small as a relative residual can be expected to get.
+# The relative residual at which nothing but rounding is left.
 _ROUNDING = 1e-15
 
 
-# Below this relative residual one more step is the last.
+# The relative residual below which one more step is the last.
 _LAST_STEP = 1e-9
-# The quadratic term of a step may be left out below this share of ‖y‖: a hundredth of rounding, because its size is
-# judged by that of other directions.
+# The share of ‖y‖ below which the quadratic term of a step may be left out: a hundredth of rounding, because its size
+# is estimated from that of other directions.
 _INVISIBLE = 1e-18
 
 
-# A damping below this share of the mean eigenvalue of W^T W hardly changes a step.
+# The share of the mean eigenvalue of W^T W below which damping hardly changes a step.
 _WEAK = 1e-2
 
 
@@ -50,8 +50,8 @@ class Rule(NamedTuple):
     """When Levenberg–Marquardt stops.
 
     After `max_steps`; at a relative residual below `floor`; or, while it is above 1e-3, when ‖r‖² fell less than
-    `factor` times in the last `patience` steps (a start in the wrong valley is worth no more), or when a step that is
-    hardly damped promises to lower it by less than the share `bottom`.
+    `factor` times in the last `patience` steps (a start in the wrong valley is not worth more steps), or when a step
+    that is hardly damped promises to lower it by less than the share `bottom`.
     """
 
     max_steps: int = 60
@@ -62,7 +62,7 @@ class Rule(NamedTuple):
 
 
 class Descent:
-    """z, its products W and residual r, and the steps from there; it is fed with the products of its directions.
+    """A descent: z, its products W and residual r; the caller supplies the products of each direction.
 
     Where `free` is given, only these coordinates of z move; the others keep their values. `turning` says that z is a
     complex signal, Re and Im in turn, which is known up to a phase.
@@ -95,7 +95,7 @@ class Descent:
         return self._placed(-0.5 * step)
 
     def at_bottom(self, d: Float, rule: Rule) -> bool:
-        """Whether the step d is of no use: hardly damped, and the linear model promises next to nothing."""
+        """Whether the step d is useless: hardly damped, and the linear model promises next to nothing."""
         weak = self.damping * max(1, self.z.size) <= _WEAK * float(np.vdot(self.W, self.W))
         if rule.bottom == 0 or not weak or self.residual <= 1e-3:
             return False
@@ -103,11 +103,11 @@ class Descent:
         return -float((2 * self.r + p).dot(p)) < rule.bottom * self.square
 
     def _columns(self) -> Float:
-        """The columns of W that belong to coordinates which move."""
+        """The columns of W for the coordinates that move."""
         return self.W if self.free is None else self.W[:, self.free]
 
     def _placed(self, step: Float) -> Float:
-        """A step of the coordinates that move, as one of all."""
+        """A step of the coordinates that move, as a vector of all coordinates."""
         if self.free is None:
             return step
         d = np.zeros_like(self.z)
@@ -120,7 +120,7 @@ class Descent:
         p *= 2.0
         terms = quartic.coefficients(self.r, p, q)
         u, change = quartic.minimise_one(*terms)
-        # What the step u = 1 brings, by the linear model and in truth.
+        # The decrease of the full step u = 1, by the linear model and in truth.
         predicted = -terms[0] - float(p.dot(p))
         ratio = -sum(terms) / predicted if predicted > 0 else 0.0
         length = float(d.dot(d))
@@ -136,10 +136,10 @@ class Descent:
         self.damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
 
     def ends(self) -> bool:
-        """Go to the end, where z is exact already and one step is left whose products would change nothing.
+        """Take the last step, where z is nearly exact and the products of the step would change nothing.
 
-        It is solved for with the factor of the step before. Where that is too old to make r vanish, or where d is not
-        short enough, nothing is done.
+        The step is solved for with the factor of the step before. If that is too old to make r vanish, or if d is not
+        short enough, nothing is done and False is returned.
         """
         if self._factor is None or self.residual >= _LAST_STEP:
             return False
@@ -158,13 +158,13 @@ class Descent:
         self.r, self.square = r, float(r.dot(r))
 
     def finished(self, rule: Rule) -> bool:
-        """Whether another step is of no use."""
+        """Whether another step is useless."""
         curve, steps = self.curve, len(self.curve) - 1
         if steps >= rule.max_steps or self.residual < rule.floor or not np.isfinite(self.square):
             return True
         if steps >= 2 and curve[-3] - curve[-1] <= _NEGLIGIBLE * curve[-3]:
             return True
-        # At the level of rounding ‖r‖ wanders: nothing is left to gain once it no longer halves.
+        # At the level of rounding ‖r‖ fluctuates: stop once it no longer halves.
         if steps >= 1 and self.residual < 1e-12 and curve[-1] > 0.25 * curve[-2]:
             return True
         slow = steps >= rule.patience and curve[-1 - rule.patience] < rule.factor * curve[-1]
@@ -172,7 +172,7 @@ class Descent:
 
 
 def turned(z: Float) -> Float:
-    """The direction iz in which a complex z = (Re, Im, Re, …) turns and nothing changes, of unit length."""
+    """The unit vector along iz for z = (Re, Im, Re, …): turning the phase of z changes no measurement."""
     u = np.empty_like(z)
     u[::2], u[1::2] = -z[1::2], z[::2]
     return u / (math.sqrt(float(z @ z)) or 1.0)
@@ -183,11 +183,11 @@ def _damped_least_squares(
 ) -> tuple[Float, Float | None]:
     """The d that minimises `‖W d − r‖² + damping ‖d‖²`, and the Cholesky factor of `W^T W + damping` if it was used.
 
-    A unit vector u with W u = 0, in which the factor would become singular, is `pinned`: t uu^T is added with t as
-    large as the other eigenvalues. Because W^T r has no component along it, d stays the same.
+    `pinned` is a unit vector u with W u = 0, which would make the matrix singular: t uu^T is added to it, with t as
+    large as the other eigenvalues. Because W^T r has no component along u, d stays the same.
     """
     m, s = W.shape
-    if s == 0:  # a support that m = 1 measurement leaves room for
+    if s == 0:  # with one measurement, the support may be empty
         return np.zeros(0), None
     tall = m >= s
     gram = W.T @ W if tall else W @ W.T
@@ -195,7 +195,7 @@ def _damped_least_squares(
     if pinned is not None and tall:
         gram += float(gram.trace()) / s * np.multiply.outer(pinned, pinned)
     gram.reshape(-1)[:: size + 1] += damping
-    # Eigenvalues are between the damping and the trace: that rules a singular matrix out, but for the last steps.
+    # All eigenvalues are between the damping and the trace, so only the last steps can meet a singular matrix.
     regular = damping > _SINGULAR * size * float(gram.trace())
     norm = 0.0 if regular else float(np.abs(gram).sum(axis=0).max())
     factor, solution, info = lapack.dposv(gram.T, r.dot(W) if tall else r, lower=1, overwrite_a=1)

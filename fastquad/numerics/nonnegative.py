@@ -1,8 +1,8 @@
 """Levenberg–Marquardt for quadratic equations with z >= 0: steps on the coordinates that are free to move.
 
-Free are those above zero, and those at zero that the gradient pushes up. A step of the damped linear model is taken on
-them; a coordinate at zero that it would push down is not free after all; what goes below zero is put there. The step is
-accepted where ‖r‖ falls.
+Coordinates are free where they are above zero, or at zero with a gradient that pushes them up. A step of the damped
+linear model is computed for the free ones. If it would push a coordinate at zero down, that one is released and the
+step is computed again; what still goes below zero is set to zero. The step is accepted if ‖r‖ falls.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from scipy.linalg import lapack
 
 from fastquad.typing import Float
 
-# So often a step on fewer coordinates is tried, before what goes below zero is cut.
+# How often a step is computed again on fewer coordinates, before what goes below zero is set to zero.
 _RELEASES = 3
 
 
 class NonnegativeDescent:
-    """z >= 0, its products W and residual r, and the steps from there; it is fed with the products of its proposals."""
+    """A descent with z >= 0, its products W and residual r; the caller supplies the products of each proposal."""
 
     def __init__(self, y: Float, z: Float, W: Float) -> None:
         self.y, self.z, self.W = y, z, W
@@ -35,7 +35,7 @@ class NonnegativeDescent:
         return math.sqrt(self.square / self.scale)
 
     def proposal(self) -> Float:
-        """Where a step leads, to be fed to `advance` with its products."""
+        """The end of a step, to be given to `advance` with its products."""
         gradient = self.r @ self.W
         free = np.flatnonzero((self.z > 0) | (gradient < 0))
         for _ in range(_RELEASES):
@@ -61,7 +61,7 @@ class NonnegativeDescent:
         self.curve.append(self.square)
 
     def finished(self, max_steps: int = 60, patience: int = 6, factor: float = 1.5) -> bool:
-        """Whether another step is of no use."""
+        """Whether another step is useless."""
         curve, steps = self.curve, len(self.curve) - 1
         if steps >= max_steps or self.residual < 1e-15 or self.rejected >= 6 or not math.isfinite(self.square):
             return True
@@ -76,7 +76,7 @@ def _damped(W: Float, r: Float, damping: float) -> Float:
         return np.zeros(0)
     tall = m >= s
     gram = W.T @ W if tall else W @ W.T
-    # Never singular to rounding.
+    # Keep the matrix regular, also to rounding.
     gram.reshape(-1)[:: len(gram) + 1] += max(damping, 1e-15 * float(gram.trace()))
     solution, info = lapack.dposv(gram.T, r @ W if tall else r, lower=1, overwrite_a=1)[1:]
     if info:

@@ -43,10 +43,11 @@ def shrinkage(threshold: str | Shrinkage) -> Shrinkage:
 
 
 def grouped(shrink: Shrinkage, groups: Groups, beta: float) -> Shrinkage:
-    """The operator on the norms of groups, which keep their directions; the share that passes τ stays the same.
+    """Apply the operator to the norms of groups, keeping their directions, with a threshold for each size of group.
 
-    `sqrt(β)` times its scale is the threshold of a single normal number, which a share `P(χ²_1 > 2β)` passes. The
-    square of a group's norm is a χ² with as many degrees as it has members: its β' has `P(χ²_g > 2β') = P(χ²_1 > 2β)`.
+    A single normal number passes the threshold, `sqrt(β)` times its scale, with probability `P(χ²_1 > 2β)`. The square
+    of the norm of a group of g is a χ² with g degrees of freedom, so its β' solves `P(χ²_g > 2β') = P(χ²_1 > 2β)`:
+    noise passes with the same probability.
     """
     from scipy.special import chdtrc, chdtri  # takes a moment to load
 

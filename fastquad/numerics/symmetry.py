@@ -1,4 +1,4 @@
-"""Symmetries of a set of symmetric matrices: linear maps Q with `Q^T A_i Q = A_i`, which give x the twin Qx."""
+"""Find symmetries of a set of symmetric matrices: linear maps Q with `Q^T A_i Q = A_i`, so that Qx fits like x."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from numpy.typing import NDArray
 from fastquad.numerics.independence import Gram
 from fastquad.typing import Float, Indices
 
-# How sharply the couplings between parts of a basis must vanish, relative to the largest.
+# Thresholds below which couplings between parts of a basis count as zero, relative to the largest.
 _LEVELS = (1e-11, 1e-9, 1e-7, 1e-5)
 _ROUNDED_LEVELS = (1e-6, 1e-5, 1e-4)
 _NOISY_LEVELS = (1e-6, 1e-4, 1e-3, 1e-2)
-# Larger matrices than this are not searched for other than orthogonal bases: it takes too long.
+# The largest matrices for which non-orthogonal bases are searched: beyond this it takes too long.
 _MAX_PENCIL = 400
-# Parts of a split that are tried.
+# The number of parts of a split that are tried.
 _MAX_PARTS = 6
 _ILL_CONDITIONED = 1e8
-# Parts of a signal whose coupling is a smaller share than this may have the wrong sign relative to each other.
+# The coupling of two parts of a signal, as a share, below which their relative sign may be wrong.
 _WEAK = 0.5
 
 
 def no_linear_twin(W: Float, gram: Gram, rows: Float, z: Float, least: float = 0.0) -> bool:
-    """Whether no linear symmetry of the A_i moves z: shown for certain, or not.
+    """Whether it is proven that no linear symmetry of the A_i moves z.
 
     A twin u = Qz has `A_i u = Q^{-T} A_i z`: for each vector c, `c^T A_i u` is a combination of the columns of W,
     `W[i] = A_i z`. That is linear in u, and the only solution is a multiple of z if the parts of the given rows
@@ -59,7 +59,8 @@ def parts(
 ) -> Iterator[tuple[Float, Float, Indices]]:
     """Bases in which random combinations M, N of the matrices fall into parts: (V, V^{-1}, one part) in turn.
 
-    First an orthogonal basis, in which the matrices themselves would, then that of the pencil, for any other.
+    First an orthogonal basis, where the matrices themselves fall into parts; then that of the pencil, for any other
+    basis.
     """
     levels = _NOISY_LEVELS if noisy else _ROUNDED_LEVELS if rounded else _LEVELS
     V = np.linalg.eigh(M)[1]
@@ -79,7 +80,7 @@ def _split(
 ) -> Iterator[tuple[Float, Float, Indices]]:
     strength = np.abs(coupling) + np.abs(coupling).T
     np.fill_diagonal(strength, 0.0)
-    # Eigenvectors of a conjugate pair belong together.
+    # Keep the eigenvectors of a conjugate pair in one part.
     pairs = np.abs(V.conj().T @ V.conj()) if np.iscomplexobj(V) else None
     largest = float(np.abs(coupling).max())
     seen = 0
@@ -143,14 +144,14 @@ def groups(strength: Float, level: float) -> list[Indices]:
 
 @lru_cache(maxsize=16)
 def _direction(m: int) -> Float:
-    """A random vector. Not to be written to."""
+    """A fixed random vector, shared by all callers: do not write to it."""
     return np.random.default_rng(0).standard_normal(m) / math.sqrt(m)
 
 
 def alike(columns: Float, tolerance: float) -> Indices:
     """A label for each column: the same for columns that agree to the tolerance, relative to the largest norm."""
     m, n = columns.shape
-    # Columns that agree have nearly the same random projection: those next to each other are compared in full.
+    # Columns that agree have nearly the same random projection: compare neighbours in that order in full.
     projected = _direction(m) @ columns
     norms = np.sqrt(np.einsum("ij,ij->j", columns, columns))
     close = 8 * tolerance * float(norms.max(initial=0.0))
@@ -172,16 +173,16 @@ def relabellings(
     of `where` and their signs. A depth-first search of at most `max_nodes` nodes.
     """
     size = float(np.abs(block).max()) * tolerance
-    # What moves a coordinate is tried before what leaves it in its place.
+    # Try images that move a coordinate before the one that leaves it in place.
     candidates = [[c for c in np.flatnonzero(kind == kind[j]).tolist() if c != j] + [int(j)] for j in where]
-    # Coordinates with few candidates first: they settle the others.
+    # Take coordinates with few candidates first: they decide the others.
     order = np.argsort([len(c) for c in candidates], kind="stable")
     images = np.full(where.size, -1)
     signs = np.ones(where.size)
     nodes = 0
 
     def fitting(depth: int, j: int, image: int) -> float:
-        """The sign with which this image of the j-th coordinate goes with those chosen before; 0 where none does."""
+        """The sign with which this image of the j-th coordinate agrees with those chosen before; 0 if none does."""
         before = order[:depth]
         wanted = block[:, where[j], where[before]]
         there = block[:, image, images[before]] * signs[before]

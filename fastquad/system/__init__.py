@@ -1,1 +1,1 @@
-"""Only the machine: threads, memory, files."""
+"""Everything that knows only the machine: threads, memory, files, progress bars."""

@@ -1,7 +1,8 @@
 """The control groups of this process (Linux): containers, batch jobs and services limit memory and cores by them.
 
-A group lies within others, and the limits of all of them hold. There are two versions of the interface, which a machine
-may have side by side: of version 1 each controller ("memory", "cpu") has a tree of its own, version 2 has one for all.
+Groups are nested, and the limits of all groups around a process apply. A machine may offer both versions of the
+interface side by side: version 1 has a separate tree for each controller ("memory", "cpu"), version 2 has one tree for
+all.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-#: Below this folder everything is looked up; tests put a tree of their own here.
+#: The root folder of all lookups; tests replace it with a tree of their own.
 ROOT = "/"
 
 
@@ -18,7 +19,7 @@ ROOT = "/"
 def groups(controller: str) -> tuple[tuple[str, int], ...]:
     """(folder, version of the interface) of each group that this process is in, from its own up to the root's.
 
-    Looked up once, for a process hardly ever changes its group.
+    Looked up once: a process hardly ever changes its group.
     """
     found: list[tuple[str, int]] = []
     try:
@@ -30,7 +31,7 @@ def groups(controller: str) -> tuple[tuple[str, int], ...]:
             continue
         root, point = mounts[version]
         inside = os.path.relpath(path, root)
-        # A path outside of what is mounted is one of the machine's that a container does not see.
+        # In a container the path may lie outside of what is mounted; then only the mounted root is visible.
         parts = [] if inside.startswith("..") or inside == "." else inside.split("/")
         for depth in range(len(parts), -1, -1):
             found.append((os.path.join(point, *parts[:depth]), version))
@@ -38,7 +39,7 @@ def groups(controller: str) -> tuple[tuple[str, int], ...]:
 
 
 def number(folder: str, name: str) -> int | None:
-    """The number in a file of a group; None where there is none, or "max"."""
+    """The number in a file of a group; None where the file is missing or says "max"."""
     try:
         return int(content(os.path.join(folder, name)))
     except (OSError, ValueError):
@@ -46,7 +47,7 @@ def number(folder: str, name: str) -> int | None:
 
 
 def content(path: str, size: int = 4096) -> bytes:
-    """The beginning of a file: without the layers of `open`, because every solve asks."""
+    """Read the beginning of a file, by system calls alone because every solve does it."""
     file = os.open(path, os.O_RDONLY)
     try:
         return os.read(file, size)
@@ -68,7 +69,7 @@ def _own_groups(controller: str) -> dict[int, str]:
 
 
 def _mounts(controller: str) -> dict[int, tuple[str, str]]:
-    """(what of the tree is mounted, where) by version."""
+    """(the part of the tree that is mounted, the mount point) by version."""
     found: dict[int, tuple[str, str]] = {}
     for line in Path(ROOT, "proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         # 36 35 98:0 /root /point options … - type source options

@@ -1,11 +1,10 @@
-"""Files that survive: one process at a time, written beside and renamed, and a full disk told in one sentence.
+"""Write files safely: under a lock, beside the old file and renamed, with one sentence for a full disk.
 
-A file that others may read is never written in place. It grows beside, under the name PATH.partial, is put on the
-disk, and takes its name in one stroke: who reads PATH finds the old content or the new one, and a writer that is killed
-leaves at most PATH.partial, which the next one takes over. Whoever writes holds a lock on the file, which ends with its
-process, however that ends.
+A file that others may read is never written in place. It is written as PATH.partial, synced to disk and renamed
+atomically: a reader of PATH finds the old content or the new one, and a writer that is killed leaves at most
+PATH.partial, which the next writer takes over. A writer holds a lock on the file, which ends with its process.
 
-Nothing here waits: a FIFO, a device or a socket where a file should be is an error.
+Nothing here blocks: a FIFO, a device or a socket in place of a file is an error.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-#: What the system says where a disk is full: no room, no room for this user, or a file larger than allowed.
+#: Error numbers that mean a full disk: no room, no room for this user, or a file larger than allowed.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# Not on every platform. Without O_NONBLOCK, to open a FIFO waits for its other end.
+# Flags for every open, where the platform has them. Without O_NONBLOCK, opening a FIFO would wait for its other end.
 _OPEN_FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-# Windows locks bytes, and others cannot read those: one far beyond the end of any file.
+# The byte to lock on Windows, where others cannot read what is locked: far beyond the end of any file.
 _LOCKED_BYTE = 1 << 42
 
-#: What tells whether a file is still the one that was opened: device, inode, size, time of the last change.
+#: Identifies a file and its state: device, inode, size, time of the last change.
 Stamp = tuple[int, int, int, int]
 
 
@@ -37,9 +36,9 @@ Stamp = tuple[int, int, int, int]
 
 
 def lock(stream: IO[bytes] | FileIO) -> bool:
-    """Whether this process has the open file to itself from now on; True as well on a file system without locks.
+    """Lock an open file for this process; whether that succeeded. True as well on a file system without locks.
 
-    A lock ends with its process, however that ends, or when the file is closed.
+    A lock ends when the file is closed or the process ends.
     """
     try:
         import fcntl
@@ -59,7 +58,7 @@ def lock(stream: IO[bytes] | FileIO) -> bool:
 def _lock_on_windows(stream: IO[bytes] | FileIO) -> bool:
     try:
         import msvcrt
-    except ImportError:  # neither the one system nor the other
+    except ImportError:  # neither POSIX nor Windows
         return True
     position = stream.tell()
     stream.seek(_LOCKED_BYTE)
@@ -73,9 +72,9 @@ def _lock_on_windows(stream: IO[bytes] | FileIO) -> bool:
 
 
 def open_alone(path: Path, busy: str, *, flags: int = os.O_CREAT) -> FileIO:
-    """The regular file at a path, open for reading and writing by this process alone, until it is closed.
+    """Open the regular file at a path for reading and writing, by this process alone until it is closed.
 
-    It is made where there is none, unless `flags` (of `os.open`) say otherwise. Where another process has it, the error
+    A missing file is created, unless `flags` (of `os.open`) say otherwise. Where another process has it open, the error
     says `busy`.
     """
     for _ in range(100):
@@ -88,22 +87,22 @@ def open_alone(path: Path, busy: str, *, flags: int = os.O_CREAT) -> FileIO:
         except BaseException:
             stream.close()
             raise
-        # Between the opening and the lock, its last user has renamed or removed it.
+        # Its last user renamed or removed it between our opening and our lock: try again.
         stream.close()
     raise BlockingIOError(errno.EAGAIN, busy)
 
 
 @contextmanager
 def alone(path: Path, busy: str) -> Iterator[None]:
-    """While this lasts, no other process is in here with the same path: that of a file that serves for nothing else.
+    """Keep other processes out of this block while it lasts, by a lock file at `path` that has no other use.
 
-    It is removed while it is locked: one who has opened it before finds that it is gone, and makes a new one.
+    The file is removed while it is locked: a process that opened it before notices, and creates a new one.
     """
     with open_alone(path, busy):
         try:
             yield
         finally:
-            with suppress(PermissionError):  # Windows keeps what is open
+            with suppress(PermissionError):  # Windows does not remove an open file
                 path.unlink(missing_ok=True)
 
 
@@ -124,21 +123,18 @@ def open_regular(path: Path) -> FileIO:
 
 
 def stamp(descriptor: int) -> Stamp:
-    """What changes when the open file is written to, cut, or another one."""
+    """The stamp of an open file: it changes when the file is written to, truncated or replaced."""
     found = os.fstat(descriptor)
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class Watch:
-    """A regular file, open for reading as long as this exists, that is asked whether somebody has changed it since.
-
-    `path` is told in the error.
-    """
+    """Hold a regular file open for reading, and notice when somebody changes it; errors name `path`."""
 
     def __init__(self, file: Path, path: Path | None = None) -> None:
         self.path = file if path is None else path
         self.descriptor = os.open(file, os.O_RDONLY | _OPEN_FLAGS)
-        # Closed with this object, or at the end.
+        # Close it with this object, or when the process ends.
         weakref.finalize(self, os.close, self.descriptor)
         kind = os.fstat(self.descriptor).st_mode
         if not stat.S_ISREG(kind):
@@ -146,18 +142,18 @@ class Watch:
         self.stamp = stamp(self.descriptor)
 
     def check(self) -> None:
-        """Raise where it was written to or cut."""
+        """Raise an OSError if the file was written to or truncated."""
         if stamp(self.descriptor) != self.stamp:
             raise changed(self.path)
 
 
 def changed(path: Path) -> OSError:
-    """The error for a file that somebody writes to, cuts or replaces while it is in use."""
+    """The error for a file that was written to, truncated or replaced while it was in use."""
     return OSError(errno.ESTALE, f"`A`: {str(path)!r} was changed while it was in use: open it again")
 
 
 def parsed(text: str | bytes) -> Any:
-    """JSON from a file that anybody may have altered: a ValueError, whatever is wrong with it."""
+    """Parse JSON from a file that anybody may have altered: whatever is wrong with it is a ValueError."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -177,7 +173,7 @@ def _opened(path: Path, flags: int, mode: str) -> FileIO:
 
 
 def not_regular(path: Path, mode: int) -> OSError:
-    """The error for what is at a path in the place of a file."""
+    """The error for a path that leads to something else than a regular file."""
     kinds = {
         stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
         stat.S_IFBLK: "a device",
@@ -193,10 +189,10 @@ def not_regular(path: Path, mode: int) -> OSError:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], argument: str, *, fresh: bool = False) -> Iterator[BinaryIO]:
-    """A stream whose content takes the place of a file, whole or not at all; `argument` is what gave the path.
+    """A stream whose content replaces a file, all of it or nothing; errors name `argument`, which gave the path.
 
-    A link is followed. A pipe or a device is written to as it is: there is nothing to replace. With `fresh`, a file
-    that is there already is a FileExistsError.
+    A link is followed. A pipe or a device is written to directly: there is nothing to replace. With `fresh`, a file
+    that exists already is a FileExistsError.
     """
     target = Path(os.path.realpath(path))
     with explained(argument, target, "Make room and try again"):
@@ -225,16 +221,16 @@ def replacing(path: str | os.PathLike[str], argument: str, *, fresh: bool = Fals
 
 
 def rename_synced(stream: IO[bytes] | FileIO, beside: Path, target: Path) -> None:
-    """Give what was written beside its name, when it is on the disk."""
+    """Sync what was written to disk, then rename it to its target."""
     os.fsync(stream.fileno())
-    if os.name == "nt":  # which does not rename what is open
+    if os.name == "nt":  # Windows does not rename an open file
         stream.close()
     beside.replace(target)
     sync_folder(target.parent)
 
 
 def write_all(stream: FileIO, position: int, *contents: bytes | memoryview) -> int:
-    """Write all of it at a position, for the system may take less at once; where it ends."""
+    """Write all contents at a position, in as many calls as the system needs; returns where they end."""
     stream.seek(position)
     for content in contents:
         view = memoryview(content)
@@ -244,7 +240,7 @@ def write_all(stream: FileIO, position: int, *contents: bytes | memoryview) -> i
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on the disk."""
+    """Sync the entries of a folder to disk."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -256,7 +252,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def explained(argument: str, path: Path, remedy: str) -> Iterator[None]:
-    """In here, an error of a full disk names the argument and the file, and says the way out."""
+    """Make a full disk's error in this block name the argument, the file and the remedy."""
     try:
         yield
     except OSError as error:

@@ -1,9 +1,9 @@
 """How much memory a solve may use, and how it is shared out.
 
-Of a budget M the reads ahead of the computation take a quarter at most, and the rows of A that are kept another (see
-`fastquad.measurements.disk.streamed`). Solvers have the rest for what they keep of A: pursuit M/8 for its pairs and
-M/4 for its rows, Levenberg–Marquardt M/16 for its block, which takes up to three times that while it grows. What
-has to be there in any case, a few arrays of shape (m, n), is not counted.
+Of a budget M, reading ahead takes at most a quarter, and the rows of A that a streamed tensor keeps another quarter
+(see `fastquad.measurements.disk.streamed`). The rest is for what solvers keep of A: pursuit M/8 for its pairs and M/4
+for its rows, Levenberg–Marquardt M/16 for its block, which takes up to three times that while it grows. A few arrays of
+shape (m, n), which every solve needs, are not counted.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from fastquad.system import cgroups
 from fastquad.system.cgroups import content
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-# Seconds for which an answer of the system is good: asking takes a twentieth of a small solve.
+# Seconds to reuse the system's last answer for: asking takes a twentieth of a small solve.
 _FRESH = 0.1
 _last = (-math.inf, 0)
-# The least that is ever said to be available: with less than that nothing can be solved, so let the system refuse it.
+# The least number of bytes reported as available: with less nothing can be solved, so let the system refuse it.
 _LEAST = 64 << 20
-# By version of control groups: the limit, what is used of it, and what of that the system can take back at once (pages
-# of files that were not used lately), by its name in memory.stat.
+# The files of each version of control groups: the limit, the use, and the name in memory.stat of what the system can
+# reclaim at once (pages of files that were not used lately).
 _FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file"),
     2: ("memory.max", "memory.current", b"inactive_file"),
@@ -53,7 +53,7 @@ def budget(memory: Any) -> int:
 
 
 def available() -> int:
-    """Bytes that this process can still have, by its limits and those of its container or job, as of a moment ago."""
+    """The bytes that this process can still get, under its own limits and those of its container or job."""
     global _last
     now = time.monotonic()
     if now - _last[0] > _FRESH:
@@ -80,11 +80,11 @@ def _free_on_the_machine() -> int:
 
 
 def _free_in_groups() -> Iterator[int]:
-    """What the limit of each control group around this process leaves."""
+    """The bytes left under the limit of each control group around this process."""
     for folder, version in cgroups.groups("memory"):
         limit_file, used_file, reclaimable = _FILES[version]
         limit = cgroups.number(folder, limit_file)
-        # Without a limit, version 1 says a number near 2^63.
+        # Version 1 writes "no limit" as a number near 2^63.
         if limit is None or limit >= 1 << 60:
             continue
         used = cgroups.number(folder, used_file)
@@ -102,7 +102,7 @@ def _statistic(folder: str, name: bytes) -> int:
 
 
 def _free_by_limits() -> Iterator[int]:
-    """What the limits of this process leave: of addresses (`ulimit -v`) and of data (`ulimit -d`)."""
+    """The bytes left under this process's own limits: of addresses (`ulimit -v`) and of data (`ulimit -d`)."""
     try:
         import resource
 
@@ -110,7 +110,7 @@ def _free_by_limits() -> Iterator[int]:
     except (ImportError, OSError):  # not on this platform
         return
     page = resource.getpagesize()
-    # statm: size, resident, shared, text, lib, data, dt; in pages.
+    # Fields of statm, in pages: size, resident, shared, text, lib, data, dt.
     for limit, used in ((resource.RLIMIT_AS, statm[0]), (resource.RLIMIT_DATA, statm[5])):
         soft = resource.getrlimit(limit)[0]
         if soft != resource.RLIM_INFINITY:

@@ -1,4 +1,4 @@
-"""`.npy` files that anybody may have written: what is in them, or a ValueError that says what they are instead."""
+"""Read `.npy` files from untrusted sources: the array, or a ValueError that says what the file is instead."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 from fastquad.system.files import open_regular
 
 _MAGIC = b"\x93NUMPY"
-#: No header is longer: twice what NumPy itself allows.
+#: The longest header that is read: twice what NumPy itself allows.
 _HEADER_BYTES = 20_000
 
 
 def mapped(path: Path, argument: str) -> np.ndarray:
-    """The array in a file, mapped and read-only; `argument` is what gave the path."""
+    """Map the array in a file, read-only; errors name `argument`, which gave the path."""
     try:
         with open_regular(path) as stream:
             if not stream.seek(0, io.SEEK_END):
@@ -42,7 +42,7 @@ def array(content: bytes | mmap.mmap, argument: str, name: str) -> np.ndarray:
         version = np.lib.format.read_magic(header)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(header)
-    except Exception as error:  # whatever an altered header makes NumPy and its parser say
+    except Exception as error:  # an altered header makes NumPy and its parser raise anything
         raise ValueError(f"{failed} {error}") from error
     if dtype.hasobject:
         raise ValueError(f"{failed} it holds Python objects (dtype {dtype}), not numbers.")

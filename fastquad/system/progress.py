@@ -1,7 +1,7 @@
-"""Progress bars: shown where somebody looks, once the work has taken two seconds, and gone when it is done.
+"""Progress bars, for work that takes longer than two seconds; they disappear when it is done.
 
-Somebody looks at a terminal and at a notebook; elsewhere (a log file, a batch job, a thread beside the main one)
-there is no bar. The bars are tqdm's, which is imported when the first one is shown.
+Bars are drawn on a terminal and in a notebook, and nowhere else: not in a log file or a batch job, and not for a thread
+beside the main one. They are tqdm's, which is imported when the first one is shown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-#: Work that is done before that many seconds have passed shows no bar.
+#: Seconds of work before a bar appears.
 PATIENCE = 2.0
 #: Seconds between two drawings.
 _INTERVAL = 0.1
@@ -28,7 +28,7 @@ def set_progress(show: bool | None) -> None:
     """Show progress bars always, or never; None goes back to the default.
 
     By default a bar appears for whatever takes longer than two seconds, on a terminal and in a notebook, and nowhere
-    else. The environment variable FASTQUAD_PROGRESS (0 or 1) says otherwise too.
+    else. The environment variable FASTQUAD_PROGRESS (0 or 1) overrides this default as well.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def set_progress(show: bool | None) -> None:
 
 
 def wanted() -> bool:
-    """Whether somebody looks at this thread's progress."""
+    """Whether to draw bars for this thread."""
     if threading.current_thread() is not threading.main_thread():
         return False
     if _choice is not None:
@@ -81,7 +81,7 @@ class Bar:
     unit : str
         Of `total`; "B" is written with prefixes, as in 3.2GB.
     done : float
-        What was done before, which does not count for the speed.
+        How much was done before; it does not count towards the speed.
     at_once : bool
         Show the bar now, for work that is known to be long.
     """
@@ -110,11 +110,11 @@ class Bar:
 
     @property
     def shown(self) -> bool:
-        """Whether somebody may look: where not, there is no need to make `notes`."""
+        """Whether the bar may be drawn; if not, callers need not make `notes`."""
         return self._drawer is not None
 
     def advance(self, amount: float = 1.0, notes: str | None = None) -> None:
-        """Say that this much more is done; and with 0 only that the work goes on."""
+        """Add to what is done; an amount of 0 only redraws."""
         if self._drawer is None:
             return
         with self._lock:
@@ -127,7 +127,7 @@ class Bar:
             self._draw()
 
     def reach(self, done: float, notes: str | None = None) -> None:
-        """Say how much is done in all."""
+        """Set how much is done in all."""
         self.advance(done - self._done, notes)
 
     def _draw(self) -> None:

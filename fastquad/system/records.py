@@ -1,13 +1,13 @@
-"""A file of records that survives its writer: appended to, checked when it is read, replaced in one stroke.
+"""A file of records that survives a crash of its writer: appended to, checked when read, replaced atomically.
 
 A record is a line of JSON, then the bytes of its arrays:
 
     [CRC-32, {..., "arrays": [["<f8", [50, 20]], ...]}]
     bytes of the first array, of the second, ...
 
-The checksum is that of the line's object and of the arrays. A writer that is killed leaves at most one record that is
-not whole, the last; it is dropped, and so is whatever follows a record that was altered. Plain data: nothing that is
-read is executed.
+The checksum covers the line's object and the arrays. A writer that is killed leaves at most one incomplete record, the
+last; it is dropped, and so is everything after a record that was altered. Records are plain data: nothing that is read
+is executed.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ import numpy as np
 from fastquad.system.files import explained, is_at, open_alone, parsed, rename_synced, write_all
 
 _REMEDY = "What is written stays: make room and call again to go on"
-#: No line of JSON is longer.
+#: The longest line of JSON that is read, in bytes.
 _MAX_LINE = 1 << 24
 
 
 class Record(NamedTuple):
-    """What was said, in JSON, and the arrays that belong to it."""
+    """A record: an object of JSON, and the arrays that belong to it."""
 
     said: dict[str, Any]
     arrays: list[np.ndarray]
 
 
 class Journal:
-    """The file at a path, open and locked for this process, where there is one; `create` makes one.
+    """A file of records, open and locked for this process if it exists; `create` makes it.
 
     It is read from its beginning, record by record, before it is written to.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # Where the next record begins; and what `peek` has read there, with its end.
+        # Where the next record begins; `_next` is what `peek` has read there, and where that ends.
         self.position = 0
         self._next: tuple[Record, int] | None = None
         self._file: FileIO | None = None
@@ -55,7 +55,7 @@ class Journal:
             self._open(flags=0)
 
     def create(self) -> None:
-        """Make the file, unless it is there."""
+        """Create the file, unless it exists."""
         if self._file is None:
             try:
                 self._open(flags=os.O_CREAT | os.O_EXCL)
@@ -71,7 +71,7 @@ class Journal:
         return f"`checkpoint`: another solve is writing to {str(self.path)!r}"
 
     def close(self) -> None:
-        """Close the file, which lets go of the lock."""
+        """Close the file, which releases the lock."""
         if self._file is not None:
             self._file.close()
 
@@ -88,14 +88,14 @@ class Journal:
         return self._file is None or os.fstat(self._file.fileno()).st_size == 0
 
     def peek(self) -> Record | None:
-        """The next record, or None after the last that is whole."""
+        """The next record, or None after the last complete one."""
         if self._next is None and self._file is not None:
             self._stream.seek(self.position)
             self._next = _read(self._stream)
         return None if self._next is None else self._next[0]
 
     def take(self) -> None:
-        """Go on to the record after the next."""
+        """Move past the record that `peek` returned."""
         assert self._next is not None
         self.position, self._next = self._next[1], None
 
@@ -107,13 +107,13 @@ class Journal:
     # -- writing ------------------------------------------------------------------------------------------------
 
     def append(self, record: Record) -> None:
-        """Write a record at the end of what was taken; what was there is dropped."""
+        """Write a record after the last one taken, dropping what followed."""
         self.drop_rest()
         with explained("checkpoint", self.path, _REMEDY):
             self.position = _write(self._stream, self.position, record)
 
     def restart(self, records: list[Record]) -> None:
-        """Put these records in the place of everything: written beside, and renamed when they are on the disk."""
+        """Replace the whole file by these records: written beside it, synced to disk and renamed."""
         beside = self.path.with_name(self.path.name + ".partial")
         with explained("checkpoint", self.path, _REMEDY), _permitted(self.path):
             stream, position = open_alone(beside, self._busy), 0
@@ -132,14 +132,14 @@ class Journal:
 
 
 def _read(stream: FileIO) -> tuple[Record, int] | None:
-    """The record at the stream's position, and where it ends; None where it is not whole."""
+    """The record at the stream's position, and where it ends; None if it is incomplete or altered."""
     start, size = stream.tell(), os.fstat(stream.fileno()).st_size
     line = _line(stream, start)
     try:
         _, said = parsed(line)
         shapes = [(np.dtype(dtype), tuple(map(int, shape))) for dtype, shape in said.pop("arrays")]
         lengths = [math.prod(shape) * dtype.itemsize for dtype, shape in shapes]
-        # Before memory is taken for it: a line that was altered may say anything.
+        # Check sizes before allocating: a line that was altered may claim any.
         if min(lengths, default=0) < 0 or start + len(line) + sum(lengths) > size:
             return None
         if any(dtype.kind not in "fiubc" for dtype, _ in shapes):
@@ -157,7 +157,7 @@ def _read(stream: FileIO) -> tuple[Record, int] | None:
 
 
 def _line(stream: FileIO, start: int) -> bytes:
-    """The line at a position, with its end."""
+    """The line at a position, including its newline."""
     found = b""
     while b"\n" not in found and len(found) < _MAX_LINE:
         stream.seek(start + len(found))
@@ -177,7 +177,7 @@ def _fill(stream: FileIO, view: memoryview) -> None:
 
 
 def _write(stream: FileIO, position: int, record: Record) -> int:
-    """Write a record at a position; where it ends."""
+    """Write a record at a position; returns where it ends."""
     return write_all(stream, position, _encoded(record), *map(_bytes, record.arrays))
 
 
@@ -198,7 +198,7 @@ def _encoded(record: Record) -> bytes:
 
 @contextmanager
 def _permitted(path: Path) -> Iterator[None]:
-    """In here, an error of missing permission names the argument."""
+    """Make an error of missing permission in this block name the argument."""
     try:
         yield
     except OSError as error:

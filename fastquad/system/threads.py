@@ -1,9 +1,9 @@
-"""The only place that starts threads, and that says how many BLAS may use.
+"""Start threads, and limit those of BLAS: the only place that does either.
 
-Work is cut into chunks that each write what they alone own; where sums are made of them, into chunks that do not depend
-on the number of threads, added up in their order: so a result is the same, bit for bit, for any number of threads.
-Chunks are handed out as threads come free, because on a shared machine one thread may stand still for a while. The
-calling thread takes part, and between two chunks it sees Ctrl-C.
+Work is cut into chunks, each of which writes memory that no other chunk writes. Where chunks make partial sums, their
+bounds do not depend on the number of threads and the sums are added in a fixed order: so a result has the same bits for
+any number of threads. Chunks are handed out as threads come free, because on a shared machine one thread may stall. The
+calling thread works too, and sees Ctrl-C between two chunks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from fastquad.system import cgroups
 
 Result = TypeVar("Result")
 
-#: Waking a thread takes as long as reading a megabyte or two.
+#: The least number of bytes to read that is worth another thread: waking one takes as long as reading a megabyte or
+#: two.
 _BYTES_WORTH_A_THREAD = 6 << 20
 
 _default: int | None = None
@@ -69,7 +70,7 @@ def chunks(total: int, size: int) -> list[tuple[int, int]]:
 
 
 def worthwhile(n_threads: int, nbytes: int) -> int:
-    """How many threads to use for reading `nbytes`: one that has little to read is not worth waking."""
+    """How many threads to use for reading `nbytes`: one with little to read is not worth waking."""
     return max(1, min(n_threads, nbytes // _BYTES_WORTH_A_THREAD))
 
 
@@ -98,7 +99,7 @@ def run(task: Callable[..., object], arguments: list[tuple[Any, ...]], n_threads
         work()
     finally:
         stopped = True
-        # A helper that has not begun has nothing left to do: do not wait for it behind another thread's work.
+        # Cancel helpers that have not begun: nothing is left for them, and they may be queued behind other work.
         for future in futures:
             if not future.cancel():
                 future.result()
@@ -107,9 +108,9 @@ def run(task: Callable[..., object], arguments: list[tuple[Any, ...]], n_threads
 def ahead(
     task: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], depth: int = 1, n_threads: int = 1
 ) -> Iterator[Result]:
-    """Yield `task(*a)` for each a in turn; up to `depth` results are made ahead, by threads of their own.
+    """Yield `task(*a)` for each a in turn, computing up to `depth` results ahead on separate threads.
 
-    While one result is used, the next are made: so a task may write to one of depth + 1 buffers in turn.
+    The next results are made while one is used, so tasks may write to depth + 1 buffers in rotation.
     """
     waiting: deque[_Job[Result]] = deque()
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="fastquad-ahead")
@@ -120,7 +121,7 @@ def ahead(
             try:
                 pool.submit(job)
             except RuntimeError:
-                # The system gives no more threads: it is done here, unless one that there is has begun it.
+                # The system gives no more threads: do the job here, unless a running thread has begun it.
                 job()
             if len(waiting) > depth:
                 yield waiting.popleft().result()
@@ -131,7 +132,7 @@ def ahead(
 
 
 class _Job(Generic[Result]):
-    """A call whose result is waited for, made once, by whoever comes first."""
+    """A call that is made once, by whichever thread comes first, and whose result others wait for."""
 
     def __init__(self, task: Callable[..., Result], arguments: tuple[Any, ...]) -> None:
         self.task, self.arguments = task, arguments
@@ -139,7 +140,7 @@ class _Job(Generic[Result]):
         self._future: Future[Result] = Future()
 
     def __call__(self) -> None:
-        if next(self._turn):  # atomic, and 0 for the first
+        if next(self._turn):  # atomic; 0 for the first caller
             return
         try:
             self._future.set_result(self.task(*self.arguments))
@@ -152,11 +153,11 @@ class _Job(Generic[Result]):
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """BLAS on one thread: for small matrices, its threads wait for each other longer than they compute; and after each
-    call they keep their cores busy for a while, waiting for the next.
+    """Run BLAS on one thread within this block.
 
-    The setting is the process's. Where several Python threads are in here, the first one sets it and sets it back; the
-    others do not touch it, or the last one out might leave what it found.
+    On small matrices its threads spend more time waiting for each other than computing, and after each call they keep
+    their cores busy for a while. The setting belongs to the process: if several Python threads are in here, only the
+    first one changes it and restores it.
     """
     lock = _blas_lock
     if not lock.acquire(blocking=False):
@@ -176,8 +177,8 @@ def blas_libraries() -> list[dict[str, Any]]:
 
 @cache
 def _blas() -> Any:
-    """The BLAS libraries of this process; to find them takes a millisecond."""
-    import scipy.linalg  # noqa: F401  (it brings one of its own)
+    """The BLAS libraries of this process, looked up once because it takes a millisecond."""
+    import scipy.linalg  # noqa: F401  (it brings a BLAS library of its own)
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -194,7 +195,7 @@ def _checked(n: Any, name: str) -> int:
 
 
 def cores() -> int:
-    """The cores that this process may use: those that it is bound to, or less by the quota of its container or job."""
+    """The number of cores that this process may use, by its affinity and the quota of its container or job."""
     try:
         bound = len(os.sched_getaffinity(0))
     except AttributeError:  # not on this platform
@@ -204,7 +205,7 @@ def cores() -> int:
 
 @cache
 def _quota() -> int:
-    """The cores that the tightest quota of the control groups around this process comes to, rounded up.
+    """The tightest quota of the control groups around this process, in cores, rounded up.
 
     Looked up once: it is set when a container is started.
     """
@@ -225,14 +226,14 @@ def _share(folder: str, version: int) -> float:
 
 
 def _submitted(work: Callable[[], None], count: int) -> list[Future[None]]:
-    """Hand out the work to `count` threads, or to as many as the system gives."""
+    """Hand out the work to `count` threads, or to fewer if the system gives no more."""
     futures: list[Future[None]] = []
     pool = _get_pool(count)
     try:
         for _ in range(count):
             futures.append(pool.submit(work))
     except RuntimeError:
-        # "can't start new thread": what was handed out stays in the pool's queue, so the next call makes a new pool.
+        # "can't start new thread": the work stays in this pool's queue, so let the next call make a new pool.
         _forget(pool)
     return futures
 
@@ -242,7 +243,7 @@ def _get_pool(size: int) -> ThreadPoolExecutor:
     global _pool, _pool_size
     with _lock:
         if _pool is None or _pool_size < size:
-            # A smaller pool may still be at work for another thread; it ends by itself when that is done.
+            # A smaller pool may still work for another thread; it ends by itself when that is done.
             _pool, _pool_size = ThreadPoolExecutor(size, thread_name_prefix="fastquad"), size
         return _pool
 
@@ -255,7 +256,7 @@ def _forget(pool: ThreadPoolExecutor) -> None:
 
 
 def _forget_pool() -> None:
-    """After a fork the threads of the parent do not exist in the child."""
+    """Drop the pool after a fork: the threads of the parent do not exist in the child."""
     global _pool, _pool_size, _lock, _blas_lock
     _pool, _pool_size, _lock, _blas_lock = None, 0, Lock(), Lock()
 
