@@ -265,3 +265,90 @@ def test_turning_at_the_weakest_links():
     assert turned == [[0, 1], [0, 1, 2]]
     # Where every coordinate is linked to all others, no part is weakly coupled.
     assert turned_at_weakest(np.ones((1, 30, 30)), np.ones(30), 4) == []
+
+
+# -- twins that are well hidden -----------------------------------------------------------------------------------
+
+
+def hermitian(rng, m, n):
+    A = rng.standard_normal((m, n, n)) + 1j * rng.standard_normal((m, n, n))
+    return (A + A.conj().transpose(0, 2, 1)) / 2
+
+
+def complex_problem(kind):
+    """Matrices that are complex in every entry, and a signal that has a twin."""
+    rng, n = np.random.default_rng(5), 8
+    x = rng.standard_normal(n) + 1j * rng.standard_normal(n)
+    if kind == "real in a complex basis":
+        U = np.linalg.qr(rng.standard_normal((n, n)) + 1j * rng.standard_normal((n, n)))[0]
+        S = rng.standard_normal((60, n, n))
+        return U @ (S + S.transpose(0, 2, 1)) @ U.conj().T, x
+    lag = np.subtract.outer(np.arange(n), np.arange(n))
+    c = rng.standard_normal((60, n)) + 1j * rng.standard_normal((60, n))
+    c[:, 0] = c[:, 0].real
+    order = rng.permutation(n)
+    return np.where(lag >= 0, c[:, np.abs(lag)], c[:, np.abs(lag)].conj())[:, order[:, None], order], x
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+@pytest.mark.parametrize("kind", ["real in a complex basis", "permuted Toeplitz"])
+def test_a_complex_twin_is_found_where_no_entry_is_real(kind, noise):
+    A, x = complex_problem(kind)
+    y = fq.measure(A, x)
+    solution = fq.solve(A, y + noise * np.random.default_rng(0).standard_normal(y.size), x0=x)
+    # Toeplitz matrices have as many numbers as x, so that without noise it is isolated as well.
+    assert solution.status in (Status.AMBIGUOUS, Status.ISOLATED)
+
+
+def test_complex_matrices_in_general_position_have_no_twin():
+    rng = np.random.default_rng(6)
+    A, x = hermitian(rng, 60, 8), rng.standard_normal(8) + 1j * rng.standard_normal(8)
+    assert fq.solve(A, fq.measure(A, x)).status is Status.EXACT
+
+
+@pytest.mark.parametrize(("size", "status"), [(1e-3, Status.EXACT), (1e-17, Status.AMBIGUOUS)])
+def test_linear_terms_that_are_too_small_do_not_tell_the_sign(size, status):
+    rng = np.random.default_rng(7)
+    A, b, x = rng.standard_normal((80, N, N)), size * rng.standard_normal((80, N)), signal(rng)
+    y = np.einsum("ijk,j,k->i", A, x, x) + b @ x
+    solution = fq.solve(fq.AffineTensor(A, b), y)
+    assert solution.status is status
+    assert ("−x" in solution.message) == (status is Status.AMBIGUOUS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_weak_coupling_in_low_precision_leaves_a_sign_free(dtype):
+    # The entries hold the coupling, but the fit within their rounding does not reach it. With two coordinates to clean
+    # away, the Gram matrix of the products before was once taken for that of the products after.
+    rng = np.random.default_rng(8)
+    A, x = rng.standard_normal((80, N, N)), signal(rng, 12)
+    A[:, :10, 10:] *= 1e-9 if dtype == "float32" else 1e-7
+    A[:, 10:, :10] *= 1e-9 if dtype == "float32" else 1e-7
+    A = A.astype(dtype)
+    y = np.einsum("ijk,j,k->i", A.astype(float), x, x)
+    flipped = np.where(np.arange(N) < 10, x, -x) + 1e-4 * rng.standard_normal(N)
+    solution = fq.solve(A, y, x0=flipped, method="lm")
+    assert not solution.success
+
+
+def test_coupling_below_the_noise_leaves_a_sign_free():
+    rng = np.random.default_rng(9)
+    A, x = rng.standard_normal((80, N, N)), signal(rng)
+    A[:, :10, 10:] *= 3e-4
+    A[:, 10:, :10] *= 3e-4
+    y = np.einsum("ijk,j,k->i", A, x, x)
+    solution = fq.solve(A, y + 0.05 * rng.standard_normal(80), x0=np.where(np.arange(N) < 10, x, -x))
+    assert solution.status is Status.AMBIGUOUS
+
+
+def test_a_wrong_valley_of_a_structured_tensor_is_not_taken_for_noise():
+    # Squares of a few waves, oversampled: a fit on all coordinates leaves 3 % of y at a signal that is another one.
+    n, m = 40, 160
+    waves = np.cos(2 * np.pi * np.outer(np.arange(m), np.arange(n)) / m)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = np.zeros(n)
+        x[rng.choice(n, 9, replace=False)] = rng.standard_normal(9)
+        A = fq.RankOneTensor(waves)
+        solution = fq.solve(A, fq.measure(A, x), max_passes=300)
+        assert not solution.success or fq.distance(solution.x, x) < 1e-3

@@ -171,7 +171,8 @@ class Answer:
             r = W @ x - y
         if not float(np.linalg.norm(r)) <= limit:
             return False
-        self._take(x, W, r, gram)
+        # A Gram matrix of other products than these would hide what is next to dependent.
+        self._take(x, W, r, gram if W is self.W else None)
         return True
 
     def _part(self, keep: Indices) -> Gram:

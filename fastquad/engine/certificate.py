@@ -32,7 +32,8 @@ import numpy as np
 from fastquad.engine.answer import Answer, Known
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
-from fastquad.engine.rivals import Measure, Tests, names
+from fastquad.engine.rivals import Measure, names
+from fastquad.engine.twins import Twins
 from fastquad.measurements.contractions import Block, Diagonals, Products
 from fastquad.numerics.levenberg_marquardt import Rule, on_block
 from fastquad.solution import Status
@@ -40,8 +41,6 @@ from fastquad.typing import Asks, Float
 
 __all__ = ["Certificate", "Known", "certify", "doubt_in_noise", "doubt_zero", "missed"]
 
-# A relative residual below this is no sign of a wrong fit.
-_EXPLAINED = 1e-3
 # Noise does not fall below this share when all coordinates are fitted. That is tried on at most this many entries of A.
 _MUCH_BETTER = 0.3
 _CHALLENGE_ENTRIES = 2_000_000
@@ -88,7 +87,7 @@ def certify(
         return Certificate(x, residual, Status.EXACT)
     diagonals = yield Diagonals()
     measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
-    tests = Tests(answer, diagonals, answer.rounding(diagonals), measure, entries)
+    tests = Twins(answer, diagonals, answer.rounding(diagonals), measure, entries)
     doubt = tests.jacobian() or tests.unseen()
     if doubt:
         return Certificate(x, residual, Status.AMBIGUOUS, doubt)
@@ -124,7 +123,7 @@ def doubt_in_noise(
     delta = np.full(m, max(sigma, 1e-300))
     if weighed and isinstance(problem.noise, np.ndarray):
         delta = np.maximum(problem.noise, 1e-12 * float(problem.noise.max()))
-    tests = Tests(answer, diagonals, delta, measure, entries)
+    tests = Twins(answer, diagonals, delta, measure, entries)
     errors, reason = tests.errors()
     stderr = np.zeros(problem.n)
     stderr[answer.S] = errors
@@ -132,11 +131,11 @@ def doubt_in_noise(
     if not reason:
         large = "" if weighed else tests.dominated()
         reason = large or tests.improvable() or tests.unseen() or tests.span()[1] or (yield from tests.rivals())
-    # A method that knows its error has told signal from noise, if entries are independent as it takes them.
+        reason = reason or (yield from tests.signs())
     if not reason:
+        # A method that knows its error has told signal from noise, if entries are independent as it takes them.
         entries = entries or (yield from sample_entries(problem))
-        if expected is None or not entries.independent:
-            reason = yield from tests.challenged(random=answer.residual > _EXPLAINED)
+        reason = yield from tests.challenged(expected is not None and entries.independent)
     return Doubt(reason, error, stderr)
 
 
@@ -158,7 +157,7 @@ def missed(problem: Problem, x: Float) -> Asks[tuple[Float | None, str]]:
     if math.sqrt(descent.square) < _MUCH_BETTER * left * math.sqrt((m - n) / m):
         return descent.z, ""
     delta = np.full(m, max(left / math.sqrt(m), 1e-300))
-    tests = Tests(answer, np.einsum("ijj->ij", block), delta, Measure(0.1, 3.0, 10.0, noisy=True), None)
+    tests = Twins(answer, np.einsum("ijj->ij", block), delta, Measure(0.1, 3.0, 10.0, noisy=True), None)
     return None, tests.errors()[1]
 
 

@@ -1,20 +1,20 @@
-"""The tests of an answer: does another signal have the same measurements? See `fastquad.engine.certificate`."""
+"""The tests of an answer next to it, and off its support. See `fastquad.engine.certificate`.
+
+Is each direction and each coordinate seen, and are there more independent measurements than unknowns?
+`fastquad.engine.twins` looks further away.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from fastquad.engine.answer import BLOCK_BYTES, Answer
+from fastquad.engine.answer import Answer
 from fastquad.engine.entries import Entries, sample_entries
-from fastquad.measurements.contractions import Block, WeightedSum
 from fastquad.numerics import symmetry
 from fastquad.numerics.independence import Gram, left_over, standard_errors
-from fastquad.numerics.levenberg_marquardt import Rule, on_block
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float, Indices
 
@@ -25,15 +25,8 @@ _SPARE_BITS = 20
 _REFIT = 10
 # So many coordinates are tried in `exchange`.
 _EXCHANGES = 16
-# How alike the diagonals of two coordinates are that may take each other's place: in double, in single precision.
-_ALIKE, _ROUNDED_ALIKE = 4e-12, 8e-6
-_RELABELLINGS, _NODES, _MATRICES = 20, 4000, 24
 # Coordinates that a sentence names.
 _NAMED = 6
-# Products of two vectors that differ by less than this share say nothing of their difference.
-_BEYOND_ROUNDING = 1e-5
-# Under noise, rows of the matrices that see each direction by this share of the average tell a twin from x.
-_CLEARLY_APART = 0.1
 # Under noise, the measurements must count as much more than the unknowns: those that dominate the others are few.
 _EFFECTIVE = 1.2
 # A relative residual below this is no sign of a wrong fit.
@@ -42,10 +35,6 @@ _EXPLAINED = 1e-3
 # standard deviations.
 _STEPS = 0.01 * 1.2 ** np.arange(26)
 _SADDLE = 30.0
-# Under noise, Levenberg–Marquardt starts from this many turned parts of x, and as many random signals, to find another
-# that fits, in a block of at most this many entries.
-_CHALLENGES, _CHALLENGE_ENTRIES = 16, 2_000_000
-_CHALLENGE = Rule(max_steps=40, patience=12)
 
 
 class Measure(NamedTuple):
@@ -72,16 +61,6 @@ class Tests:
         self.norm = float(np.linalg.norm(answer.z)) or 1.0
         #: Another signal that fits as well, where one was found.
         self.twin: Float | None = None
-
-    def rivals(self) -> Asks[str]:
-        """Why another signal, not next to x, fits as well; empty where none was found."""
-        if self.answer.s == 0:
-            return ""
-        for test in (self.exchange, self.symmetry, self.relabelling):
-            doubt = yield from test()
-            if doubt:
-                return doubt
-        return ""
 
     # -- the Jacobian -----------------------------------------------------------------------------------------
 
@@ -259,69 +238,16 @@ class Tests:
                 return np.zeros(0, dtype=np.intp)
         return np.flatnonzero(left_over(self._scaled(answer.columns), self._scaled(W)) <= self.need)
 
-    # -- symmetries ---------------------------------------------------------------------------------------------
-
-    def symmetry(self) -> Asks[str]:
-        """Whether a linear symmetry of the matrices on the support moves x."""
-        answer = self.answer
-        z = answer.x[answer.places]
-        if z.size == 1 or (yield from self._no_linear_twin()):
-            return ""
-        M, N, N2 = yield from self._combinations()
-        for V, inverse, part in symmetry.parts(M, N, N2, rounded=answer.rounded, noisy=self.measure.noisy):
-            start = _expand(symmetry.flipped(z, V, inverse, part), answer.places, self.problem.n)
-            if _distance(start, answer.x) <= self.measure.apart:
-                continue
-            twin = yield from self._refit(self.problem.completed(start), answer.S)
-            if twin is not None and self._rival(twin):
-                return self._shown()
-        return ""
-
-    def _no_linear_twin(self) -> Asks[bool]:
-        """Whether a few rows of the matrices show that there is no twin."""
-        answer, other = self.answer, self.answer.known.other
-        if answer.gram.factor is None or self.problem.fixed:
-            return False
-        q = symmetry.rows_needed(self.problem.m, answer.s)
-        least = _CLEARLY_APART if self.measure.noisy else 0.0
-        at_hand = None
-        if other is not None and answer.s == self.problem.n:
-            # What the other products have in common with W says nothing, and rounding in the rest must not.
-            rest = other - answer.W
-            at_hand = rest[:, None] if np.linalg.norm(rest) > _BEYOND_ROUNDING * np.linalg.norm(answer.W) else None
-        shown = symmetry.no_linear_twin
-        if q == 1 and at_hand is not None and shown(answer.columns, answer.gram, at_hand, answer.z, least):
-            return True
-        # More than are needed make it likelier that they show it, and by how much.
-        for count in (4 * q,) if self.measure.noisy else (q, q + 2):
-            if count > max(8, answer.s // 8):
-                return False
-            rows = yield from answer.rows(np.argsort(-np.abs(answer.z), kind="stable")[:count])
-            if shown(answer.columns, answer.gram, rows, answer.z, least):
-                return True
-        return False
-
-    def _combinations(self) -> Asks[Float]:
-        """Three random combinations of the matrices on the support, each scaled as its measurement, (3, s, s)."""
-        answer = self.answer
-        block = yield from answer.block()
-        size = np.linalg.norm(answer.columns, axis=1)
-        weights = np.random.default_rng(1).standard_normal((self.problem.m, 3))
-        weights /= np.where(size > 0, size, np.inf)[:, None]
-        if block is not None:
-            return np.tensordot(weights.T, block, 1)
-        sums = yield WeightedSum(weights)
-        return sums[:, answer.places[:, None], answer.places]
-
-    def _refit(self, start: Float, support: Indices) -> Asks[Float | None]:
+    def _refit(self, start: Float, support: Indices, limit: float | None = None) -> Asks[Float | None]:
         """Gauss–Newton steps from a start, that move a support, while they get anywhere; the signal if it fits."""
+        limit = self.measure.fits if limit is None else limit
         x = start.copy()
         before = math.inf
         for step in range(_REFIT):
             W = yield from self.answer.products(x)
             r = (W @ x - self.problem.y) / self.delta
             size = math.sqrt(float(r @ r) / r.size)
-            if size < self.measure.fits:
+            if size < limit:
                 return x
             # The first steps may go up; then each must make it a good deal smaller.
             if not math.isfinite(size) or (step > 2 and size > 0.25 * before):
@@ -330,14 +256,15 @@ class Tests:
             x[support] -= 0.5 * np.linalg.lstsq(W[:, support] / self.delta[:, None], r, rcond=1e-13)[0]
         return None
 
+    def _away(self, twin: Float) -> float:
+        """How far another signal is from x, relative to its norm: up to sign, unless known values tell that."""
+        if self.problem.fixed:
+            return float(np.linalg.norm(self.problem.completed(twin) - self.answer.x)) / self.norm
+        return apart(twin, self.answer.x)
+
     def _rival(self, twin: Float) -> bool:
         """Whether this is another signal that may be the right one; it is kept."""
-        x, known = self.answer.x, self.problem.known
-        if known.size:
-            twin = self.problem.completed(twin)
-            if float(np.linalg.norm(twin - x)) <= self.measure.apart * self.norm:
-                return False
-        elif _distance(twin, x) <= self.measure.apart:
+        if self._away(twin) <= self.measure.apart:
             return False
         admits = getattr(self.problem.prior, "admits", None)
         if admits is not None and not (admits(twin) or admits(-twin)):
@@ -348,68 +275,20 @@ class Tests:
     def _shown(self) -> str:
         """What the twin is."""
         assert self.twin is not None
-        x, twin, apart = self.answer.x, self.twin, self.measure.apart
+        x, twin, limit = self.answer.x, self.twin, self.measure.apart
         if not self.problem.fixed and float(np.linalg.norm(x + twin)) < float(np.linalg.norm(x - twin)):
             twin = -twin
         for name, moved in (("reversed", x[::-1]), ("shifted", np.roll(x, 1)), ("shifted", np.roll(x, -1))):
-            if _distance(twin, moved) <= apart:
+            if apart(twin, moved) <= limit:
                 return f"A is the same {name}, so that x {name} fits as well."
         largest = max(float(np.abs(x).max()), 1e-300)
-        changed = np.flatnonzero(np.abs(twin - x) > apart * largest)
-        if np.abs(twin[changed] + x[changed]).max(initial=0.0) <= apart * largest:
+        changed = np.flatnonzero(np.abs(twin - x) > limit * largest)
+        if changed.size and np.abs(twin[changed] + x[changed]).max() <= limit * largest:
             return f"The sign of x at {names(changed)} is free: with the other sign there it fits as well."
+        changed = changed if changed.size else np.argsort(-np.abs(twin - x), kind="stable")[:_NAMED]
         values = ", ".join(f"{twin[j]:.3g} for {x[j]:.3g} at {j}" for j in changed[:_NAMED])
         rest = f", and {changed.size - _NAMED} more" if changed.size > _NAMED else ""
-        return f"Another signal, {_distance(twin, x):.2g} away, fits as well: {values}{rest}."
-
-    def relabelling(self) -> Asks[str]:
-        """Whether a relabelling of the coordinates, some with the other sign, leaves the matrices as they are."""
-        answer = self.answer
-        tolerance = _ROUNDED_ALIKE if answer.rounded else _ALIKE
-        kind = symmetry.alike(self.diagonals[:, answer.allowed], tolerance)
-        inside = np.searchsorted(answer.allowed, answer.S)
-        if (np.bincount(kind, minlength=kind.size)[kind[inside]] == 1).all():
-            return ""
-        members = np.flatnonzero(np.isin(kind, kind[inside]))
-        if 8 * self.problem.m * members.size**2 > min(BLOCK_BYTES, self.problem.memory // 8):
-            return (yield from self._any_fits([answer.x[::-1], np.roll(answer.x, 1), np.roll(answer.x, -1)]))
-        block = yield Block(answer.allowed[members])
-        some = np.argsort(-np.abs(block).max(axis=(1, 2)), kind="stable")[:_MATRICES]
-        where = np.searchsorted(members, inside)
-        found = symmetry.relabellings(block[some], where, kind[members], 4 * tolerance, _NODES)
-        twins = (_expand(signs * answer.z, answer.allowed[members[images]], self.problem.n) for images, signs in found)
-        return (yield from self._any_fits(twin for twin, _ in zip(twins, range(_RELABELLINGS), strict=False)))
-
-    def _any_fits(self, twins: Iterable[Float]) -> Asks[str]:
-        """What is said of the first of these that is another signal and fits."""
-        for twin in twins:
-            if _distance(twin, self.answer.x) > self.measure.apart:
-                refitted = yield from self._refit(self.problem.completed(twin), np.flatnonzero(twin))
-                if refitted is not None and self._rival(refitted):
-                    return self._shown()
-        return ""
-
-    def challenged(self, random: bool = True) -> Asks[str]:
-        """Whether Levenberg–Marquardt finds another signal that fits as well: for entries of A that are no random draw.
-
-        Of random ones AMP tells signal from noise; elsewhere a fit in the wrong valley may leave what looks like it.
-        The starts are x with the other sign in parts that are weakly coupled to the rest, and `random` signals.
-        """
-        answer, m = self.answer, self.problem.m
-        everything = m > answer.allowed.size
-        where = answer.allowed if everything and not self.problem.fixed else answer.places
-        if m * where.size**2 > _CHALLENGE_ENTRIES or where.size >= m or self.problem.fixed:
-            return ""
-        block = yield Block(where)
-        others = np.random.default_rng(2).standard_normal((_CHALLENGES if random else 0, where.size))
-        others *= self.norm / np.linalg.norm(others, axis=1, keepdims=True)
-        limit = float(np.linalg.norm(answer.r)) * math.sqrt((m + 2 * math.sqrt(m)) / m)
-        for start in chain(symmetry.turned_at_weakest(block, answer.x[where], _CHALLENGES), others):
-            descent = on_block(self.problem.y, start, block, _CHALLENGE)
-            twin = _expand(descent.z, where, self.problem.n)
-            if math.sqrt(descent.square) <= limit and self._rival(twin):
-                return self._shown()
-        return ""
+        return f"Another signal, {apart(twin, x):.2g} away, fits as well: {values}{rest}."
 
     # -- few values -----------------------------------------------------------------------------------------------
 
@@ -452,13 +331,13 @@ class Tests:
         return -math.log2(pairs / (V.size * (V.size - 1.0))) if V.size > 1 else 0.0
 
 
-def _expand(values: Float, support: Indices, n: int) -> Float:
+def expand(values: Float, support: Indices, n: int) -> Float:
     x = np.zeros(n)
     x[support] = values
     return x
 
 
-def _distance(a: Float, b: Float) -> float:
+def apart(a: Float, b: Float) -> float:
     """Relative, up to sign."""
     return float(min(np.linalg.norm(a - b), np.linalg.norm(a + b)) / np.linalg.norm(b))
 

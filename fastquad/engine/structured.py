@@ -19,7 +19,8 @@ from fastquad.engine.answer import Answer
 from fastquad.engine.certificate import Certificate, certify
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
-from fastquad.engine.rivals import Measure, Tests, names
+from fastquad.engine.rivals import Measure, names
+from fastquad.engine.twins import Twins
 from fastquad.measurements.contractions import Compress, Diagonals
 from fastquad.measurements.dense.raw import RawTensor
 from fastquad.priors.base import Prior
@@ -56,7 +57,7 @@ def _certify_values(
     diagonals = yield Diagonals()
     measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
     # That directions are open is no doubt here; what counts is another signal of these values.
-    tests = Tests(answer, diagonals, answer.rounding(diagonals), measure, entries)
+    tests = Twins(answer, diagonals, answer.rounding(diagonals), measure, entries)
     doubt = _one_changed(answer, tests, values) or (yield from tests.symmetry()) or (yield from tests.relabelling())
     if doubt:
         return Certificate(x, answer.residual, Status.AMBIGUOUS, doubt, twin=tests.twin)
@@ -73,7 +74,7 @@ def _certify_values(
     return Certificate(x, answer.residual, Status.EXACT, counted)
 
 
-def _one_changed(answer: Answer, tests: Tests, values: Float) -> str:
+def _one_changed(answer: Answer, tests: Twins, values: Float) -> str:
     """Whether a coordinate can take another value."""
     x = answer.x
     for value in values:

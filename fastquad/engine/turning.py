@@ -9,9 +9,11 @@ direction is pinned, by a row ix beside the rows of W, and then everything must 
     unseen        if the value of an entry outside of the support changes nothing
     twins         if the conjugate, or x reversed, moved by one, or with two entries exchanged, fits as well: where the
                   entries of A that were looked at are real, or where diagonals repeat themselves
+    symmetry      if a linear or antilinear map, or another order of the entries, gives a twin that fits as well
     chance        if the entries take so few values that another signal may fit by chance
 
-Signs, and phases, that are free between parts of x are directions: the Jacobian shows them.
+Signs, and phases, that are free between parts of x are directions: the Jacobian shows them. In noise
+(`doubt_turned`) the same is asked relative to the noise, and random starts must come back to x.
 """
 
 from __future__ import annotations
@@ -22,13 +24,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fastquad.engine import turned_twins
 from fastquad.engine.certificate import Certificate, Doubt
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.measurements.contractions import Diagonals, Products
 from fastquad.numerics.grouping import Groups
 from fastquad.numerics.levenberg_marquardt import turned
-from fastquad.solution import Status, distance
+from fastquad.solution import Status
 from fastquad.typing import Asks, Float, Indices, Number
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -36,10 +39,12 @@ _EPS = float(np.finfo(np.float64).eps)
 _CLEARLY = 10.0
 # Two signals this far apart, relative to their norm, are different ones.
 _APART = 1e-3
+# In noise: as much, or this many times the error that the method expects.
+_APART_IN_NOISE, _ERRORS_APART = 0.1, 3.0
 # In noise a change of x by this share of its norm must be seen.
-_VISIBLE = 0.1
-# Another signal fits if it leaves at most this many times what x leaves open.
-_FITS = 30.0
+_VISIBLE = 0.3
+# Another signal fits if it leaves at most this many times what x leaves open; and in noise.
+_FITS, _FITS_IN_NOISE = 30.0, 3.0
 # An answer is wrong with a chance of less than 2 to the minus this.
 _SPARE_BITS = 20
 # So many exchanges of two entries are tried.
@@ -58,6 +63,8 @@ class Turned:
     def __post_init__(self) -> None:
         self.groups = self.problem.groups or Groups.pairs(self.problem.n // 2)
         self.doubt = ""
+        self.norm = float(np.linalg.norm(self.x))
+        self.noisy, self.apart, self.fits = False, _APART, _FITS
 
     @property
     def S(self) -> Indices:
@@ -143,6 +150,17 @@ class Turned:
         #: A unit change of x must change the scaled measurements by this much.
         self.need = math.sqrt(m) / _APART
 
+    def in_noise(self, sigma: float, expected: float | None) -> None:
+        """What each equation leaves open is noise of this standard deviation; errors of x up to a size are expected."""
+        self.delta = np.full(self.problem.m, max(sigma, 1e-300))
+        self.need = 10.0
+        self.noisy, self.fits = True, _FITS_IN_NOISE
+        self.apart = max(_APART_IN_NOISE, _ERRORS_APART * (expected or 0.0))
+
+    def away(self, x: Float) -> float:
+        """How far another signal is from x, relative to its norm and up to a phase."""
+        return turned_twins.away(self, x)
+
     def _scaled(self, W: Float) -> Float:
         return 2 * self.norm * W / self.delta[:, None]
 
@@ -186,13 +204,14 @@ class Turned:
         others = np.setdiff1d(np.arange(self.groups.count), self.groups.touched(self.S))
         if others.size == 0:
             return False
-        t = _APART * self.norm
+        t = self.apart * self.norm
         square = t * t * diagonals[:, 2 * others]
         free = np.ones(others.size, dtype=bool)
+        limit = 9.0 if self.noisy else float(self.problem.m)
         for part in (0, 1):
             linear = 2 * t * self.W[:, 2 * others + part]
-            seen = [np.mean(((square + sign * linear) / self.delta[:, None]) ** 2, axis=0) for sign in (1, -1)]
-            free &= np.minimum(*seen) < 1
+            seen = [np.sum(((square + sign * linear) / self.delta[:, None]) ** 2, axis=0) for sign in (1, -1)]
+            free &= np.minimum(*seen) < limit
         if free.any():
             self.doubt = f"Nothing measures coordinate {others[free][0]}: any value fits as well."
         return bool(free.any())
@@ -203,14 +222,14 @@ class Turned:
         """Whether one of the signals that a symmetry of A would make of x fits as well; the doubt is noted."""
         z = self.x.view(np.complex128)
         for name, twin in self._candidates(z, diagonals[:, ::2], entries):
-            if distance(twin, z, conjugation=self.problem.gauge != "phase") <= _APART:
+            if self.away(np.ascontiguousarray(twin).view(np.float64)) <= self.apart:
                 continue
             W = yield Products(np.ascontiguousarray(twin).view(np.float64))
             left = (W @ twin.view(np.float64) - self.problem.y) / self.delta
-            if math.sqrt(float(left @ left) / left.size) < _FITS:
+            if math.sqrt(float(left @ left) / left.size) < self.fits:
                 self.doubt = f"x {name} fits as well."
                 return True
-        return False
+        return (yield from turned_twins.linear(self)) or (yield from turned_twins.relabelled(self, diagonals[:, ::2]))
 
     def _candidates(self, z: Number, diagonals: Float, entries: Entries | None) -> Iterator[tuple[str, Number]]:
         """Signals that fit as well where A has the symmetry, by name: those that a look at A does not rule out."""
@@ -260,18 +279,28 @@ def certify_turned(problem: Problem, x: Float, W: Float | None, entries: Entries
     return Certificate(case.x, case.residual, status, case.doubt, error=error)
 
 
-def doubt_turned(problem: Problem, x: Float, level: float | None) -> Asks[Doubt]:
-    """How well noisy data fix a complex x, on its support and up to a phase."""
+def doubt_turned(
+    problem: Problem, x: Float, level: float | None, expected: float | None, entries: Entries | None
+) -> Asks[Doubt]:
+    """Whether noisy data tell a complex x from others, and how well they fix it, on its support and up to a phase."""
     W = yield Products(x)
     case = Turned(problem, x, W, W @ x - problem.y)
     sigma = case.level(level or 0.0)
+    case.in_noise(sigma, expected)
     stderr = np.zeros(problem.n)
     stderr[case.S] = case.standard_errors(sigma)
-    # A tenth of x along a direction must change the measurements by more than the noise.
-    values = 2 * _VISIBLE * float(np.linalg.norm(x)) * np.linalg.svd(case.pinned(case.S), compute_uv=False)
+    # A change of x along a direction must change the measurements by more than the noise.
+    values = 2 * _VISIBLE * case.norm * np.linalg.svd(case.pinned(case.S), compute_uv=False)
     free = int(np.count_nonzero(values <= sigma))
-    reason = f"The measurements leave {free} directions of x on its support open, beside the phase." if free else ""
-    return Doubt(reason, case.error(sigma), stderr)
+    if free:
+        case.doubt = f"The measurements leave {free} directions of x on its support open, beside the phase."
+    else:
+        diagonals = yield Diagonals()
+        entries = entries or (yield from sample_entries(problem))
+        if not case.unseen(diagonals) and not (yield from case.twins(diagonals, entries)):
+            independent = expected is not None and entries.independent
+            yield from turned_twins.challenged(case, independent)
+    return Doubt(case.doubt, case.error(sigma), stderr)
 
 
 def _status(case: Turned, problem: Problem, entries: Entries | None) -> Asks[Status]:

@@ -134,7 +134,7 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         return (yield from _believed(problem, outcome, outcome.error))
     level = outcome.noise if outcome.noise is not None else problem.sigma
     if problem.turning:
-        found = yield from doubt_turned(problem, outcome.x, level)
+        found = yield from doubt_turned(problem, outcome.x, level, outcome.error, outcome.entries)
     else:
         weighed = outcome.method in ("vamp", "lm") and outcome.stderr is not None
         found = yield from doubt_in_noise(problem, outcome.x, level, outcome.error, outcome.entries, weighed)
@@ -154,7 +154,7 @@ def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]
     """The verdict on signal in noise, of a method that tells the one from the other by itself."""
     if problem.turning:
         # The tests for real signals take the free phase for a direction that the data leave open.
-        found = yield from doubt_turned(problem, outcome.x, outcome.noise)
+        found = yield from doubt_turned(problem, outcome.x, outcome.noise, error, outcome.entries)
     else:
         found = yield from doubt_in_noise(problem, outcome.x, outcome.noise, error, outcome.entries, weighed=True)
     if found.reason:

@@ -205,11 +205,13 @@ def _damped_least_squares(
     return lapack.lstsq(padded, np.concatenate([r, np.zeros(s)]), lapack_driver="gelsy", check_finite=False)[0], None
 
 
-def on_block(y: Float, z: Float, block: Float, rule: Rule, *, turning: bool = False) -> Descent:
+def on_block(
+    y: Float, z: Float, block: Float, rule: Rule, *, free: Indices | None = None, turning: bool = False
+) -> Descent:
     """Levenberg–Marquardt with all of `Ã_i[S, S]`, (m, s, s), in memory: z (s,) is the start."""
     m, s, _ = block.shape
     flat = block.reshape(m * s, s)
-    descent = Descent(y, z, (flat @ z).reshape(m, s), turning=turning)
+    descent = Descent(y, z, (flat @ z).reshape(m, s), free, turning=turning)
     while not (descent.finished(rule) or descent.ends()):
         d = descent.direction()
         descent.advance(d, (flat @ d).reshape(m, s))

@@ -1,0 +1,168 @@
+"""Twins of a complex answer x: other signals, not x with another phase, that have the same measurements.
+
+With Re and Im in turn, a Hermitian matrix is a real symmetric B_i, and a linear or antilinear map that leaves the
+measurements as they are is a real Q with `Q^T B_i Q = B_i`. Then `B_i Qx = Q^{-T} B_i x`: each row of the matrices,
+times u = Qx, is a combination of the columns of W, `W[i] = B_i x`. That is linear in u. Where a few rows leave no
+solution but x and ix, there is no such twin; where they leave more, Levenberg–Marquardt looks for it among those alone.
+
+Relabelled entries are found as in `fastquad.engine.twins`, by the moduli of the matrices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastquad.engine.answer import BLOCK_BYTES
+from fastquad.measurements.contractions import Block, Compress, Products
+from fastquad.numerics import symmetry
+from fastquad.numerics.levenberg_marquardt import Rule, on_block, turned
+from fastquad.solution import distance
+from fastquad.typing import Asks, Float, Indices, Number
+
+if TYPE_CHECKING:
+    from fastquad.engine.turning import Turned
+
+# Directions of which the rows see less than this share of what they see on average are twins, or near them: squares of
+# it, in double precision, in single, and in noise.
+_UNSEEN, _UNSEEN_ROUNDED, _UNSEEN_NOISY = 1e-11, 1e-9, 1e-2
+# At most so many of them are searched, from so many starts.
+_DIRECTIONS, _STARTS = 16, 12
+# Relabellings that are tried, nodes of their search, and matrices that it compares.
+_RELABELLINGS, _NODES, _MATRICES = 20, 4000, 24
+# How alike moduli are, relative to the largest: in double, in single precision.
+_ALIKE, _ROUNDED_ALIKE = 2e-11, 3e-5
+# In noise: random starts, how often they should come back to x, and in how large a block.
+_CHALLENGES, _RECAPTURES, _FEWEST = 16, 2, 8
+_CHALLENGE_ENTRIES, _CHALLENGE_INDEPENDENT = 2_000_000, 300_000
+_RULE = Rule(max_steps=40, patience=12)
+
+
+def linear(case: Turned) -> Asks[bool]:
+    """Whether a linear or antilinear map gives a twin on the support; the doubt is noted."""
+    S = case.S
+    m, s, z = case.problem.m, S.size, case.x[S]
+    if s <= 2 or m <= s - 1:
+        return False
+    count = min(s, 2 * (math.ceil((s - 2) / (m - s + 1)) + 3))
+    entries = np.argsort(-case.groups.norms(case.x)[case.groups.touched(S)], kind="stable")[: count // 2]
+    rows = yield Block(S[np.sort(np.concatenate([2 * entries, 2 * entries + 1]))], S)
+    basis, values, _ = np.linalg.svd(case.W[:, S], full_matrices=False)
+    basis = basis[:, values > 1e-12 * values[0]]
+    i_z = turned(z)
+    total = np.outer(z, z) / float(z @ z) + np.outer(i_z, i_z)
+    scale = max(float(np.einsum("ijk,ijk->", rows, rows)) / s, 1e-300)
+    for c in range(rows.shape[1]):
+        outside = rows[:, c] - basis @ (basis.T @ rows[:, c])
+        total += outside.T @ outside * (rows.shape[1] / scale)
+    limit = _UNSEEN_NOISY if case.noisy else _UNSEEN_ROUNDED if case.problem.dtype.itemsize < 8 else _UNSEEN
+    sizes, vectors = np.linalg.eigh(total)
+    null = vectors[:, sizes < limit * rows.shape[1]][:, :_DIRECTIONS]
+    if null.shape[1] == 0:
+        return False
+    space = np.zeros((case.problem.n, 2 + null.shape[1]))
+    space[S] = np.column_stack([z / float(np.linalg.norm(z)), i_z, null])
+    small = yield Compress(space)
+    rng = np.random.default_rng(3)
+    for _ in range(_STARTS):
+        start = rng.standard_normal(space.shape[1])
+        found = on_block(case.problem.y, start * (case.norm / float(np.linalg.norm(start))), small, _RULE)
+        if (yield from fits(case, space @ found.z, S, "Another signal")):
+            return True
+    return False
+
+
+def fits(case: Turned, start: Float, support: Indices, name: str) -> Asks[bool]:
+    """Whether a few steps from a start, on a support, lead to another signal that fits; the doubt is noted."""
+    x, before = start.copy(), math.inf
+    for step in range(8):
+        if case.away(x) <= case.apart:
+            return False
+        W = yield Products(x)
+        r = (W @ x - case.problem.y) / case.delta
+        size = math.sqrt(float(r @ r) / r.size)
+        if size < case.fits:
+            case.doubt = f"{name} fits as well, {case.away(x):.2g} away."
+            return True
+        if not math.isfinite(size) or (step > 2 and size > 0.25 * before):
+            return False
+        before = size
+        J = W[:, support] / case.delta[:, None]
+        pin = float(np.linalg.norm(J)) / math.sqrt(support.size) * turned(x[support])
+        x[support] -= 0.5 * np.linalg.lstsq(np.concatenate([J, pin[None]]), np.append(r, 0.0), rcond=1e-13)[0]
+    return False
+
+
+def relabelled(case: Turned, diagonals: Float) -> Asks[bool]:
+    """Whether x, or its conjugate, on other entries fits as well; `diagonals` (m, n) are real."""
+    z: Number = case.x.view(np.complex128)
+    tolerance = _ROUNDED_ALIKE if case.problem.dtype.itemsize < 8 else _ALIKE
+    kind = symmetry.alike(diagonals, tolerance)
+    inside = np.flatnonzero(z)
+    members = np.flatnonzero(np.isin(kind, kind[inside]))
+    alone = (np.bincount(kind, minlength=kind.size)[kind[inside]] == 1).all()
+    if alone or 16 * case.problem.m * members.size**2 > min(BLOCK_BYTES, case.problem.memory // 8):
+        return False
+    block = yield Block(2 * members, np.sort(np.concatenate([2 * members, 2 * members + 1])))
+    moduli = np.hypot(block[..., ::2], block[..., 1::2])
+    some = np.argsort(-moduli.max(axis=(1, 2)), kind="stable")[:_MATRICES]
+    where = np.searchsorted(members, inside)
+    found = symmetry.relabellings(moduli[some], where, kind[members], tolerance, _NODES)
+    for _, (images, _signs) in zip(range(_RELABELLINGS), found, strict=False):
+        for name, values in (("x", z[inside]), ("The conjugate of x", z[inside].conj())):
+            twin = np.zeros_like(z)
+            twin[members[images]] = values
+            start = twin.view(np.float64)
+            support = case.groups.whole(np.flatnonzero(start))
+            if (yield from fits(case, start, support, f"{name} on other entries")):
+                return True
+    return False
+
+
+def challenged(case: Turned, independent: bool) -> Asks[bool]:
+    """Whether random starts lead to another signal that fits as well, or not to x again; the doubt is noted."""
+    problem, m = case.problem, case.problem.m
+    most = _CHALLENGE_INDEPENDENT if independent else _CHALLENGE_ENTRIES
+    back = 0
+    everything = np.arange(problem.n)
+    for where in (everything, case.S) if m >= problem.n else (case.S,):
+        if m * where.size**2 > most or where.size > m:
+            return False
+        block = yield Block(where)
+        left = float(case.r @ case.r) * (m - where.size + 1) / max(1, m - case.S.size + 1)
+        limit = left * (1 + 2 / math.sqrt(m - where.size + 1))
+        for tried, (square, found) in enumerate(_descents(case, block, where)):
+            away = case.away(found)
+            if square <= limit and away > case.apart:
+                case.doubt = f"Another signal, {away:.2g} away, fits as well."
+                return True
+            back += away <= case.apart
+            if back >= _RECAPTURES and tried + 1 >= _FEWEST:
+                return False
+        if back >= _RECAPTURES:
+            return False
+    if not independent:
+        case.doubt = "From other starts the search does not come back to x: it may be one of several."
+    return not independent
+
+
+def _descents(case: Turned, block: Float, where: Indices) -> Iterator[tuple[float, Float]]:
+    """‖r‖² and x as Levenberg–Marquardt finds it from random signals."""
+    rng = np.random.default_rng(2)
+    for _ in range(_CHALLENGES):
+        start = rng.standard_normal(where.size)
+        descent = on_block(
+            case.problem.y, start * (case.norm / float(np.linalg.norm(start))), block, _RULE, turning=True
+        )
+        x = np.zeros(case.problem.n)
+        x[where] = descent.z
+        yield descent.square, x
+
+
+def away(case: Turned, x: Float) -> float:
+    """How far another signal is from x, relative and up to a phase."""
+    both = (np.ascontiguousarray(part).view(np.complex128) for part in (x, case.x))
+    return float(distance(*both, conjugation=case.problem.gauge != "phase"))

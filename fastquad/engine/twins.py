@@ -1,0 +1,250 @@
+"""The tests of an answer far from it: is there a twin that fits as well? See `fastquad.engine.certificate`.
+
+mirrored      −x, where only the linear terms, or a known value, tell it from x
+signs         a part of x with the other sign: nothing couples it to the rest, or nothing that shows
+symmetry      Qx, for a linear map Q with Q^T A_i Q = A_i on the support
+relabelling   x on other coordinates, some with the other sign
+challenged    in noise: what Levenberg–Marquardt finds from random starts, where that is not x again
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import numpy as np
+
+from fastquad.engine.answer import BLOCK_BYTES
+from fastquad.engine.rivals import Tests, apart, expand
+from fastquad.measurements.contractions import Block, WeightedSum
+from fastquad.numerics import symmetry
+from fastquad.numerics.independence import left_over
+from fastquad.numerics.levenberg_marquardt import Descent, Rule, on_block
+from fastquad.typing import Asks, Float, Indices
+
+# How alike the diagonals of two coordinates are that may take each other's place: in double, in single precision.
+_ALIKE, _ROUNDED_ALIKE = 4e-12, 8e-6
+_RELABELLINGS, _NODES, _MATRICES = 20, 4000, 24
+# Products of two vectors that differ by less than this share say nothing of their difference.
+_BEYOND_ROUNDING = 1e-5
+# Under noise, rows of the matrices that see each direction by this share of the average tell a twin from x.
+_CLEARLY_APART = 0.1
+# Parts of x that are tried with the other sign, those that are coupled least; in a block of at most this many entries.
+_PARTS, _COUPLED_ENTRIES = 6, 2_000_000
+# In noise, a part with the other sign must be worse by this many squares of a standard deviation.
+_LIKELY = 30.0
+# A part is worth a try if what its other sign changes is explained by the other values but for this share.
+_EXPLAINED_BY_OTHERS = 0.1
+# Under noise, Levenberg–Marquardt starts from this many random signals; it should come back to x at least so often.
+_CHALLENGES, _RECAPTURES = 16, 2
+# Once it has, after so many starts, that is enough.
+_FEWEST_CHALLENGES = 8
+# A block for it has at most this many entries; of those that are independent, as the method took them, fewer.
+_CHALLENGE_ENTRIES, _CHALLENGE_INDEPENDENT = 2_000_000, 300_000
+# A signal at least this far away that leaves at most this share of ‖r‖² is better, whatever error is expected.
+_APART, _FAR_BETTER = 0.1, 0.25
+_CHALLENGE = Rule(max_steps=40, patience=12)
+
+
+class Twins(Tests):
+    """All tests of an answer, given what each equation leaves open."""
+
+    def rivals(self) -> Asks[str]:
+        """Why another signal, not next to x, fits as well; empty where none was found."""
+        if self.answer.s == 0:
+            return ""
+        for test in (self.exchange, self.mirrored, self.symmetry, self.relabelling):
+            doubt = yield from test()
+            if doubt:
+                return doubt
+        return ""
+
+    # -- signs ------------------------------------------------------------------------------------------------------
+
+    def mirrored(self) -> Asks[str]:
+        """Whether −x fits as well, where known values are there to tell it from x."""
+        if not self.problem.fixed:
+            return ""
+        twin = yield from self._refit(self.problem.completed(self._other_sign(self.answer.S)), self.answer.S)
+        if twin is not None and self._rival(twin):
+            return "Nothing tells x from −x: the linear terms, or the known values, are too small for that."
+        return ""
+
+    def _other_sign(self, where: Indices) -> Float:
+        """x with the other sign at some coordinates."""
+        x = self.answer.x.copy()
+        x[where] *= -1
+        return x
+
+    def signs(self) -> Asks[str]:
+        """Whether the sign of a part of x is free, because next to nothing couples it to the rest."""
+        answer = self.answer
+        if self.problem.m * answer.places.size**2 > _COUPLED_ENTRIES:
+            return ""
+        block = yield from answer.block()
+        if block is None:
+            return ""
+        z, limit = answer.x[answer.places], self.measure.fits
+        if self.measure.noisy:
+            # As likely as x, or nearly: here the twin is no exact one, and how well it fits tells.
+            limit = math.sqrt(float(np.mean((answer.r / self.delta) ** 2)) + _LIKELY / self.problem.m)
+        scaled = block / self.delta[:, None, None]
+        for turned in symmetry.turned_at_weakest(scaled, z, _PARTS):
+            part = np.flatnonzero(turned != z)
+            if np.isin(answer.places[part], self.problem.known).any():
+                part = np.setdiff1d(np.arange(z.size), part)
+            start = self._other_sign(answer.places[part])
+            if float(np.linalg.norm(start - answer.x)) <= self.measure.apart * self.norm:
+                continue
+            rest = np.delete(z, part)
+            change = 4 * np.einsum("ijk,j,k->i", np.delete(scaled[:, part], part, axis=2), z[part], rest, optimize=True)
+            left = float(left_over(self._scaled(answer.columns), change[:, None])[0])
+            close = 30 * limit * math.sqrt(self.problem.m)
+            if left > max(close, _EXPLAINED_BY_OTHERS * float(np.linalg.norm(change))):
+                continue
+            twin = yield from self._refit(start, answer.S, limit)
+            if twin is not None and self._rival(twin):
+                return self._shown()
+        return ""
+
+    # -- symmetries ---------------------------------------------------------------------------------------------
+
+    def symmetry(self) -> Asks[str]:
+        """Whether a linear symmetry of the matrices on the support moves x."""
+        answer = self.answer
+        z = answer.x[answer.places]
+        if z.size == 1 or (yield from self._no_linear_twin()):
+            return ""
+        M, N, N2 = yield from self._combinations()
+        for V, inverse, part in symmetry.parts(M, N, N2, rounded=answer.rounded, noisy=self.measure.noisy):
+            start = expand(symmetry.flipped(z, V, inverse, part), answer.places, self.problem.n)
+            if apart(start, answer.x) <= self.measure.apart:
+                continue
+            twin = yield from self._refit(self.problem.completed(start), answer.S)
+            if twin is not None and self._rival(twin):
+                return self._shown()
+        return (yield from self.signs())
+
+    def _no_linear_twin(self) -> Asks[bool]:
+        """Whether a few rows of the matrices show that there is no twin."""
+        answer, other = self.answer, self.answer.known.other
+        if answer.gram.factor is None or self.problem.fixed:
+            return False
+        q = symmetry.rows_needed(self.problem.m, answer.s)
+        least = _CLEARLY_APART if self.measure.noisy else 0.0
+        at_hand = None
+        if other is not None and answer.s == self.problem.n:
+            # What the other products have in common with W says nothing, and rounding in the rest must not.
+            rest = other - answer.W
+            at_hand = rest[:, None] if np.linalg.norm(rest) > _BEYOND_ROUNDING * np.linalg.norm(answer.W) else None
+        shown = symmetry.no_linear_twin
+        if q == 1 and at_hand is not None and shown(answer.columns, answer.gram, at_hand, answer.z, least):
+            return True
+        # More than are needed make it likelier that they show it, and by how much.
+        for count in (4 * q,) if self.measure.noisy else (q, q + 2):
+            if count > max(8, answer.s // 8):
+                return False
+            rows = yield from answer.rows(np.argsort(-np.abs(answer.z), kind="stable")[:count])
+            if shown(answer.columns, answer.gram, rows, answer.z, least):
+                return True
+        return False
+
+    def _combinations(self) -> Asks[Float]:
+        """Three random combinations of the matrices on the support, each scaled as its measurement, (3, s, s)."""
+        answer = self.answer
+        block = yield from answer.block()
+        size = np.linalg.norm(answer.columns, axis=1)
+        weights = np.random.default_rng(1).standard_normal((self.problem.m, 3))
+        weights /= np.where(size > 0, size, np.inf)[:, None]
+        if block is not None:
+            return np.tensordot(weights.T, block, 1)
+        sums = yield WeightedSum(weights)
+        return sums[:, answer.places[:, None], answer.places]
+
+    # -- relabelling --------------------------------------------------------------------------------------------------
+
+    def relabelling(self) -> Asks[str]:
+        """Whether a relabelling of the coordinates, some with the other sign, leaves the matrices as they are."""
+        answer = self.answer
+        tolerance = _ROUNDED_ALIKE if answer.rounded else _ALIKE
+        kind = symmetry.alike(self.diagonals[:, answer.allowed], tolerance)
+        inside = np.searchsorted(answer.allowed, answer.S)
+        if (np.bincount(kind, minlength=kind.size)[kind[inside]] == 1).all():
+            return ""
+        doubt = yield from self._any_fits(self._moved())
+        members = np.flatnonzero(np.isin(kind, kind[inside]))
+        if doubt or 8 * self.problem.m * members.size**2 > min(BLOCK_BYTES, self.problem.memory // 8):
+            return doubt
+        # Known coordinates stay where they are, and come first: they settle signs.
+        known = self.problem.known
+        block = yield Block(np.concatenate([answer.allowed[members], known]))
+        some = np.argsort(-np.abs(block).max(axis=(1, 2)), kind="stable")[:_MATRICES]
+        where = np.concatenate([np.searchsorted(members, inside), members.size + np.arange(known.size)])
+        kinds = np.concatenate([kind[members], kind.size + np.arange(known.size)])
+        found = symmetry.relabellings(block[some], where, kinds, 4 * tolerance, _NODES)
+        s = answer.s
+        twins = (
+            expand(signs[:s] * answer.z, answer.allowed[members[images[:s]]], self.problem.n) for images, signs in found
+        )
+        return (yield from self._any_fits(twin for twin, _ in zip(twins, range(_RELABELLINGS), strict=False)))
+
+    def _moved(self) -> Iterator[Float]:
+        """x reversed, and moved by one."""
+        values, allowed = self.answer.x[self.answer.allowed], self.answer.allowed
+        for moved in (values[::-1], np.roll(values, 1), np.roll(values, -1)):
+            yield expand(moved, allowed, self.problem.n)
+
+    def _any_fits(self, twins: Iterable[Float]) -> Asks[str]:
+        """What is said of the first of these that is another signal and fits."""
+        for twin in twins:
+            if apart(twin, self.answer.x) > self.measure.apart:
+                refitted = yield from self._refit(self.problem.completed(twin), np.flatnonzero(twin))
+                if refitted is not None and self._rival(refitted):
+                    return self._shown()
+        return ""
+
+    # -- other starts -------------------------------------------------------------------------------------------------
+
+    def challenged(self, independent: bool) -> Asks[str]:
+        """Whether Levenberg–Marquardt finds another signal that fits as well from random starts, or x not again.
+
+        Of `independent` entries the method tells signal from noise; elsewhere a fit in the wrong valley may leave what
+        looks like noise, and that it is found again is all that speaks for it.
+        """
+        answer, m = self.answer, self.problem.m
+        most = _CHALLENGE_INDEPENDENT if independent else _CHALLENGE_ENTRIES
+        back = 0
+        for where in (answer.allowed, answer.S) if m > answer.allowed.size else (answer.S,):
+            everything = np.union1d(where, self.problem.known)
+            if m * everything.size**2 > most or where.size >= m:
+                return ""
+            block = yield Block(everything)
+            free = np.searchsorted(everything, where)
+            left = float(answer.r @ answer.r) * (m - where.size) / max(1, m - answer.s)
+            limit = left * (1 + 2 / math.sqrt(m - where.size))
+            for tried, descent in enumerate(self._descents(block, everything, free)):
+                twin = expand(descent.z, everything, self.problem.n)
+                if descent.square <= limit and self._rival(twin):
+                    return self._shown()
+                if descent.square <= _FAR_BETTER * limit and self._away(twin) > _APART:
+                    return f"Another signal, {self._away(twin):.2g} away, fits far better."
+                back += bool(self._away(twin) <= self.measure.apart)
+                if back >= _RECAPTURES and tried + 1 >= _FEWEST_CHALLENGES:
+                    return ""
+            if back >= _RECAPTURES:
+                return ""
+        return "" if independent else "From other starts the search does not come back to x: it may be one of several."
+
+    def _descents(self, block: Float, where: Indices, free: Indices) -> Iterator[Descent]:
+        """Levenberg–Marquardt from x with the other sign in parts, and from random signals of its norm."""
+        rng = np.random.default_rng(2)
+        turned = symmetry.turned_at_weakest(block, self.answer.x[where], _CHALLENGES)
+        for start in chain(turned, rng.standard_normal((_CHALLENGES, where.size))):
+            start *= self.norm / max(float(np.linalg.norm(start[free])), 1e-300)
+            if free.size < where.size:
+                known = np.setdiff1d(np.arange(where.size), free)
+                start[known] = self.answer.x[where[known]]
+                yield on_block(self.problem.y, start, block, _CHALLENGE, free=free)
+            else:
+                yield on_block(self.problem.y, start, block, _CHALLENGE)
