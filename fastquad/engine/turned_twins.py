@@ -144,9 +144,11 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
                 return False
         if back >= _RECAPTURES:
             return False
-    if not independent:
-        case.doubt = "From other starts the search does not come back to x: it may be one of several."
-    return not independent
+    # Noise of a given level that is found again speaks for x as well.
+    if independent or problem.noise is not None:
+        return False
+    case.doubt = "From other starts the search does not come back to x: it may be one of several."
+    return True
 
 
 def _descents(case: Turned, block: Float, where: Indices) -> Iterator[tuple[float, Float]]:

@@ -234,7 +234,9 @@ class Twins(Tests):
                     return ""
             if back >= _RECAPTURES:
                 return ""
-        return "" if independent else "From other starts the search does not come back to x: it may be one of several."
+        # Noise of a given level that is found again speaks for x as well.
+        sure = independent or self.problem.noise is not None
+        return "" if sure else "From other starts the search does not come back to x: it may be one of several."
 
     def _descents(self, block: Float, where: Indices, free: Indices) -> Iterator[Descent]:
         """Levenberg–Marquardt from x with the other sign in parts, and from random signals of its norm."""
