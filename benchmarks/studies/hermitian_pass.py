@@ -69,8 +69,9 @@ def compare(dtype, size):
     for by, (ours, read, blas) in zip(("clock", "processors"), times.transpose(2, 1, 0), strict=True):
         speed, limit = (packed.nbytes / np.median(part) / 1e9 for part in (ours, read))
         print(
-            f"{np.dtype(dtype).name}, {packed.nbytes / 1e9:.2f} GB packed, by the {by}: {speed:.1f} GB/s, reading {limit:.1f}, "
-            f"{np.median(read / ours):.2f} of it; BLAS on the array takes {np.median(blas / ours):.2f} times as long"
+            f"{np.dtype(dtype).name}, {packed.nbytes / 1e9:.2f} GB packed, by the {by}: {speed:.1f} GB/s, "
+            f"reading {limit:.1f}, {np.median(read / ours):.2f} of it; "
+            f"BLAS on the array takes {np.median(blas / ours):.2f} times as long"
         )
 
 
