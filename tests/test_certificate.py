@@ -352,3 +352,26 @@ def test_a_wrong_valley_of_a_structured_tensor_is_not_taken_for_noise():
         A = fq.RankOneTensor(waves)
         solution = fq.solve(A, fq.measure(A, x), max_passes=300)
         assert not solution.success or fq.distance(solution.x, x) < 1e-3
+
+
+# -- what the user says of x --------------------------------------------------------------------------------------
+
+
+def test_a_value_that_the_data_contradict_is_no_success():
+    rng = np.random.default_rng(10)
+    A, x = rng.standard_normal((60, N, N)), signal(rng)
+    y = fq.measure(A, x)
+    assert fq.solve(A, y, prior=fq.Sparse(fixed={3: x[3]})).success
+    wrong = fq.solve(A, y, prior=fq.Sparse(fixed={3: 1.3 * x[3]}))
+    assert not wrong.success
+    assert "not as `prior` says fits far better" in wrong.message
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_piecewise_constant_signal_reversed_is_a_twin_of_it_where_A_is_symmetric(mirrored):
+    rng = np.random.default_rng(11)
+    A, x = rng.standard_normal((60, N, N)), np.repeat([1.0, -2.0], [5, N - 5])
+    A = A + A[:, ::-1, ::-1] if mirrored else A
+    solution = fq.solve(A, fq.measure(A, x), prior=fq.PiecewiseConstant(), x0=x)
+    assert solution.residual < 1e-9
+    assert solution.success is not mirrored

@@ -147,15 +147,19 @@ def missed(problem: Problem, x: Float) -> Asks[tuple[Float | None, str]]:
     another basis does not show in a sample of its entries, and between two twins their estimate leaves a part of both.
     """
     m, n = problem.m, problem.n
-    small = n < m and m * n * n <= _CHALLENGE_ENTRIES
-    if not small or problem.support is not None or problem.fixed or problem.turning or problem.outliers:
+    if n >= m or m * n * n > _CHALLENGE_ENTRIES or problem.turning or problem.outliers:
         return None, ""
     block = yield Block(np.arange(n))
-    descent = on_block(problem.y, x, block, _CHALLENGE)
+    # What A itself knows stays; what the user says of x is put to the test as well.
+    told = getattr(problem.prior, "fixed", None) or {}
+    free = np.array([j for j in range(n) if j not in problem.fixed or j in told], dtype=np.intp)
+    descent = on_block(problem.y, x, block, _CHALLENGE, free=free if free.size < n else None)
     answer = Answer(problem, x, block @ x, (block @ x) @ x - problem.y, Known())
     left = float(np.linalg.norm(answer.r))
     if math.sqrt(descent.square) < _MUCH_BETTER * left * math.sqrt((m - n) / m):
         return descent.z, ""
+    if problem.support is not None or problem.fixed:
+        return None, ""
     delta = np.full(m, max(left / math.sqrt(m), 1e-300))
     tests = Twins(answer, np.einsum("ijj->ij", block), delta, Measure(0.1, 3.0, 10.0, noisy=True), None)
     return None, tests.errors()[1]

@@ -99,7 +99,26 @@ def _certify_in_columns(
     found = _answered(tensor, certify(inner, z))
     if found.status is Status.EXACT and not every and entries is not None and not entries.independent:
         found = found._replace(status=Status.AMBIGUOUS, doubt="A is not random, and too large to look for rivals.")
-    return found._replace(x=C @ found.x, twin=None if found.twin is None else C @ found.twin)
+    found = found._replace(x=C @ found.x, twin=None if found.twin is None else C @ found.twin)
+    return found if found.status is not Status.EXACT else (yield from _moved(problem, found, entries))
+
+
+def _moved(problem: Problem, found: Certificate, entries: Entries | None) -> Asks[Certificate]:
+    """The certificate, unless a twin under a symmetry of A, as x reversed, is told by as few numbers, or one more.
+
+    In other columns than those of x such a twin is no neighbour of it.
+    """
+    prior = problem.prior
+    assert prior is not None
+    answer = yield from Answer.read(problem, found.x, None)
+    diagonals = yield Diagonals()
+    measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
+    for name in ("relabelling", "symmetry"):
+        tests = Twins(answer, diagonals, answer.rounding(diagonals), measure, entries)
+        doubt = yield from getattr(tests, name)()
+        if doubt and tests.twin is not None and prior.freedom(tests.twin) <= prior.freedom(found.x) + 1:
+            return found._replace(status=Status.AMBIGUOUS, doubt=doubt, twin=tests.twin)
+    return found
 
 
 def _answered(tensor: RawTensor, routine: Asks[Certificate]) -> Certificate:

@@ -89,7 +89,8 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         return (yield from _in_noise(problem, outcome))
     if problem.prior.decoded and outcome.error is None:
         return Verdict(Status.STAGNATED, outcome)  # nothing says how far off it is
-    return Verdict(Status.CONVERGED, outcome)
+    better = None if problem.prior.decoded else (yield from missed(problem, outcome.x))[0]
+    return Verdict(Status.CONVERGED, outcome) if better is None else (yield from _improved(problem, outcome, better))
 
 
 def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -164,6 +165,9 @@ def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]
 
 def _improved(problem: Problem, outcome: Outcome, better: Float) -> Asks[Verdict]:
     """The verdict where what was taken for noise is signal: on the signal that explains it."""
+    if not _as_told(problem, better):
+        note = "A signal that is not as `prior` says fits far better: check what it says."
+        return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {note}".strip()))
     W = yield Products(better)
     r = W @ better - problem.y
     residual = float(np.linalg.norm(r) / np.linalg.norm(problem.y))
@@ -171,6 +175,17 @@ def _improved(problem: Problem, outcome: Outcome, better: Float) -> Asks[Verdict
     if exact_enough(problem, residual):
         return (yield from _certified(problem, replace(outcome, known=Known(W, r))))
     return Verdict(Status.STAGNATED, outcome)
+
+
+def _as_told(problem: Problem, x: Float) -> bool:
+    """Whether a signal is as the user says, up to sign and what a few steps leave."""
+    small, prior = 1e-6 * float(np.abs(x).max(initial=0.0)), problem.prior
+    if prior is None:
+        return True
+    allowed = np.zeros(problem.n, dtype=bool)
+    allowed[slice(None) if problem.support is None else problem.support] = True
+    kept = all(abs(x[j] - value) <= max(small, 1e-6 * abs(value)) for j, value in problem.fixed.items())
+    return kept and not (np.abs(x[~allowed]) > small).any() and (prior.admits(x) or prior.admits(-x))
 
 
 def exact_enough(problem: Problem, residual: float) -> bool:
