@@ -85,6 +85,32 @@ static ptrdiff_t fq_gibbs_sweep(const fq_block *block, const fq_posterior *post,
     return moved;
 }
 
+/* One sweep over coordinates that have one of a few values: another one is proposed, all with the same chance, and taken
+   with the chance min(1, exp(−β ΔE)); each coordinate has a uniform number for either. Returns how many moved. */
+static ptrdiff_t fq_values_sweep(const fq_block *block, double beta, const double *values, ptrdiff_t count,
+                                 const ptrdiff_t *order, const double *other, const double *taken, double *z, float *r,
+                                 float *W)
+{
+    ptrdiff_t moved = 0;
+    for (ptrdiff_t i = 0; i < block->p; i++) {
+        const ptrdiff_t j = order[i];
+        /* Values ascend: those below z_j keep their place among the others, those from z_j on are one further. */
+        ptrdiff_t place = (ptrdiff_t)(other[i] * (count - 1));
+        if (values[place] >= z[j])
+            place++;
+        double dots[5];
+        fq_line_dots(r, W + j * block->length, fq_pair(block, j, j), dots, block->length);
+        const double d = values[place] - z[j];
+        const double energy = fq_quartic(4 * dots[0], 4 * dots[2] + 2 * dots[1], 4 * dots[3], dots[4], d);
+        if (taken[i] >= exp(-beta * energy))
+            continue;
+        z[j] = values[place];
+        fq_move(block->pairs, block->p, block->length, j, (float)d, r, W);
+        moved++;
+    }
+    return moved;
+}
+
 /* W and r of z, from scratch. */
 static void fq_gibbs_load(const fq_block *block, const double *z, float *r, float *W)
 {

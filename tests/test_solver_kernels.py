@@ -232,6 +232,29 @@ def test_a_gibbs_sweep_draws_from_the_posterior():
     assert np.mean(samples[samples != 0] ** 2) == pytest.approx(second, rel=0.15)
 
 
+def test_signals_of_few_values_are_drawn_from_their_distribution():
+    """Two coordinates with three values: nine signals, each as often as exp(−β|r|²) says."""
+    rng = np.random.default_rng(3)
+    m, sweeps, beta = 5, 60000, 0.4
+    A = rng.standard_normal((m, 2, 2))
+    A = (A + A.transpose(0, 2, 1)) / 2
+    values = np.array([-1.0, 0.5, 2.0])
+    y = np.einsum("ijk,j,k->i", A, values[[0, 1]], values[[0, 1]]) + 0.5 * rng.standard_normal(m)
+    length = growth.MULTIPLE
+    pairs = np.zeros((3, length), dtype=np.float32)
+    pairs[:, :m] = A[:, [0, 1, 1], [0, 0, 1]].T
+    z, work = values[[2, 0]], np.empty((3, length), dtype=np.float32)
+    chain = gibbs.ValuesChain(pairs, padded(y, length), values, z, work)
+    seen = np.zeros((3, 3))
+    for _ in range(sweeps):
+        order = rng.permutation(2)[None].astype(np.intp)
+        chain.anneal(np.array([beta]), order, rng.random((1, 2)), rng.random((1, 2)), enough=0.0)
+        seen[tuple(np.searchsorted(values, z))] += 1
+    misfit = np.array([[np.sum((A @ (u := np.array([a, b])) @ u - y) ** 2) for b in values] for a in values])
+    expected = np.exp(-beta * (misfit - misfit.min()))
+    np.testing.assert_allclose(seen / sweeps, expected / expected.sum(), atol=0.02)
+
+
 coefficients = st.floats(-10, 10).filter(lambda c: c == 0 or abs(c) > 1e-3)
 
 

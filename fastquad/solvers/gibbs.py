@@ -12,6 +12,9 @@ that range, quickly on to where it stands still, hands its support over to Leven
 
 A sweep moves up to n coordinates, each of which updates all products with its row of A: two passes. It works on the
 packed copy of A that pursuit keeps, at a tenth of a millisecond for n = 100; what it reads is charged all the same.
+
+Signals of a few values are sampled at `p(z) ∝ exp(−‖A(zz^T) − y‖²/(2σ²))` by Metropolis steps, from one value to another.
+There the chain needs no hand-over: it meets x itself.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Step
 from fastquad.solvers.pursuit.pairs import PairStore
-from fastquad.typing import Asks, Float
+from fastquad.typing import Asks, Float, Indices
 
 # Sweeps between two looks at the budget.
 _ROUND = 50
@@ -31,6 +34,8 @@ _ROUND = 50
 _HOT, _COLD, _STILL = 0.25, 0.03, 0.001
 _SLOW_SWEEPS, _QUICK_SWEEPS = 800, 100
 _POSITIVE_SWEEPS = 150
+# The same for signals of a few values, and the share of |y|² below which one is worth a look in double precision.
+_VALUES_HOT, _VALUES_COLD, _VALUES_SWEEPS, _FITS = 0.5, 0.15, 10_000, 1e-6
 
 
 def temperatures() -> Float:
@@ -44,22 +49,41 @@ def positive_temperatures() -> Float:
     return np.geomspace(1.0, 1e-3, _POSITIVE_SWEEPS)
 
 
-class Chain:
-    """A Markov chain on the pairs of a store, which must hold all of them; from a small random start."""
+class _Sampled:
+    """A problem on the pairs of a store, which must hold all of them, at scale one; z, (n,), is the sample."""
 
-    def __init__(self, problem: Problem, store: PairStore, positive: bool = False) -> None:
-        self.problem, self.store, self.positive = problem, store, positive
+    def __init__(self, problem: Problem, store: PairStore) -> None:
+        self.problem, self.store = problem, store
         # At scale one, of y and of A, nothing overflows single precision: the kernel finds x/unit.
         y = problem.y - problem.y.mean() if store.centre else problem.y
         y_scale = float(np.sqrt(np.mean(y**2)))
         self.unit = float(np.sqrt(y_scale / store.scale))
-        data = store.padded(y / y_scale)
-        self.square = float(data @ data)
+        self.y = store.padded(y / y_scale)
+        self.square = float(self.y @ self.y)
+        self.work = np.empty((problem.n + 1, store.length), dtype=np.float32)
+        self.z = np.zeros(problem.n)
+
+    def signal(self) -> Float:
+        """The sample, in the order and at the scale of the problem."""
+        x = np.empty(self.problem.n)
+        x[self.store.order] = self.z * self.unit
+        return x
+
+    def orders(self, sweeps: int) -> Indices:
+        """The order of the coordinates in each of some sweeps."""
+        return self.problem.rng.permuted(np.tile(np.arange(self.problem.n), (sweeps, 1)), axis=1)
+
+
+class Chain(_Sampled):
+    """A Markov chain of the spike-and-slab posterior, from a small random start."""
+
+    def __init__(self, problem: Problem, store: PairStore, positive: bool = False) -> None:
+        super().__init__(problem, store)
+        self.positive = positive
         self.z = problem.rng.standard_normal(problem.n) * 0.3 / np.sqrt(problem.n)
         if positive:
             self.z = np.abs(self.z)
-        work = np.empty((problem.n + 1, store.length), dtype=np.float32)
-        self.chain = kernel.Chain(store.pairs, data, self.z, work, rho=0.3, norm2=1.0, positive=positive)
+        self.chain = kernel.Chain(store.pairs, self.y, self.z, self.work, rho=0.3, norm2=1.0, positive=positive)
 
     def cycle(self) -> Asks[Float]:
         """One cycle of temperatures; the sample at its end, (n,)."""
@@ -67,11 +91,35 @@ class Chain:
         schedule = positive_temperatures() if self.positive else temperatures()
         for start in range(0, schedule.size, _ROUND):
             betas = 1 / (2 * schedule[start : start + _ROUND])
-            order = rng.permuted(np.tile(np.arange(n), (betas.size, 1)), axis=1)
+            order = self.orders(betas.size)
             uniform, normal = rng.random((betas.size, n)), rng.standard_normal((betas.size, n))
             moved, square = self.chain.anneal(betas, order, uniform, normal)
             yield Reread(2 * moved / (n + 1))
-            x = np.empty(n)
-            x[self.store.order] = self.z * self.unit
+            x = self.signal()
             yield Step(x, float(np.sqrt(square / self.square)))
         return x
+
+
+class ValuesChain(_Sampled):
+    """A Markov chain of signals of a few values, from a random one in each cycle."""
+
+    def __init__(self, problem: Problem, store: PairStore, values: Float) -> None:
+        super().__init__(problem, store)
+        self.values = values / self.unit
+        self.chain = kernel.ValuesChain(store.pairs, self.y, self.values, self.z, self.work)
+
+    def cycle(self) -> Asks[Float]:
+        """One cycle of temperatures; the sample at its end, or the first that fits, (n,)."""
+        n, rng = self.problem.n, self.problem.rng
+        self.z[:] = rng.choice(self.values, n)
+        schedule = np.geomspace(_VALUES_HOT, _VALUES_COLD, _VALUES_SWEEPS)
+        for start in range(0, schedule.size, _ROUND):
+            betas = 1 / (2 * schedule[start : start + _ROUND])
+            order = self.orders(betas.size)
+            other, taken = rng.random((betas.size, n)), rng.random((betas.size, n))
+            moved, square = self.chain.anneal(betas, order, other, taken, enough=_FITS * self.square)
+            yield Reread(2 * moved / (n + 1))
+            yield Step(self.signal(), float(np.sqrt(square / self.square)))
+            if square < _FITS * self.square:
+                break
+        return self.signal()

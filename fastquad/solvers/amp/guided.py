@@ -6,7 +6,7 @@ The stages, the first answer that fits to rounding ends the solve:
     pursuit                     first for m < 0.35 n where nothing is known but that x is sparse and not negative
     AMP                         from each start of the prior by itself, which costs least where the first is enough
     AMP, batches of starts      the usual ones, unless the prior tells the sign: those have none
-    Gibbs sampling              for x >= 0, where A can be held in memory
+    sampling                    for x >= 0, and for few values after the first batch, where A can be held in memory
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PURSUIT_RATIO = 0.35
 _SHORT = 0.7
 # A larger tensor is not sampled: a sweep over it takes too long.
 _SAMPLED_ENTRIES = 4e6
-_CYCLES = 12
+_CYCLES, _VALUES_CYCLES = 12, 5
 
 
 def guided(problem: Problem) -> bool:
@@ -124,10 +124,13 @@ class _Desk:
         if positive and m < _PURSUIT_RATIO * n:
             yield self.pursue()
         yield self.own_starts()
+        first, *others = (self.usual_starts(number) for number in range(1, len(BATCHES) + 1))
         if self.prior.signed:
-            yield from (self.usual_starts(number) for number in range(1, len(BATCHES) + 1))
-        elif positive:
+            yield first
+        if positive or self.prior.alphabet is not None:
             yield self.sampling()
+        if self.prior.signed:
+            yield from others
 
     def look(self) -> Asks[Outcome | None]:
         """Take a sample of A's entries."""
@@ -198,14 +201,19 @@ class _Desk:
         return self.search
 
     def sampling(self) -> Asks[Outcome | None]:
-        """Gibbs sampling at cycling temperatures, with a slab that is not negative."""
-        problem = self.problem
+        """Sampling at cycling temperatures: with a slab that is not negative, or of the few values."""
+        problem, values = self.problem, self.prior.alphabet
         if problem.m * problem.n**2 > min(_SAMPLED_ENTRIES, tuning.max_entries(problem)):
             return None
         search = yield from pursuit.Search.begin(problem, self.entries)
         yield from search.store.read_block(problem.n)
-        chain = gibbs.Chain(problem, search.store, positive=True)
-        for _ in range(_CYCLES):
+        store = search.store
+        chain: gibbs.Chain | gibbs.ValuesChain
+        if values is None:
+            chain, cycles = gibbs.Chain(problem, store, positive=True), _CYCLES
+        else:
+            chain, cycles = gibbs.ValuesChain(problem, store, values), _VALUES_CYCLES
+        for _ in range(cycles):
             x = yield from chain.cycle()
             found = yield from self.hand_over.descend(x, (x != 0).astype(np.float64))
             outcome = self.judge(found, "gibbs")
