@@ -99,7 +99,7 @@ def simulate(
     Parameters
     ----------
     m, n : int
-        How many measurements, of a signal of which length.
+        The number of measurements, and the length of the signal.
     k : int, optional
         How many entries of the signal are nonzero, at random places; default: all.
     ensemble : str

@@ -1,4 +1,4 @@
-"""What a decoder has to offer."""
+"""The interface of a decoder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Pullback = Callable[[Float], Float]
 
 
 class Compiled(NamedTuple):
-    """A decoder as a compiled network, of whose output only the direction counts where `unit`."""
+    """A decoder as a compiled network; with `unit`, its output is divided by its norm."""
 
     network: Network
     unit: bool
@@ -66,11 +66,11 @@ class BaseDecoder(ABC):
         """`G(z_s)`, (b, n), and `J(z_s)`, (b, n, n_latent)."""
 
     def compiled(self) -> Compiled | None:
-        """The same map for the compiled kernels, where there is such a thing."""
+        """The same map for the compiled kernels, or None if there is none."""
         return None
 
     def astype(self, dtype: DTypeLike) -> BaseDecoder:
-        """This decoder computing in another precision; itself where it has but one."""
+        """This decoder computing in another precision; the decoder itself where it has only one."""
         return self
 
     def __call__(self, z: ArrayLike) -> Float:

@@ -1,8 +1,8 @@
 """Adam through a fully connected network, compiled: thousands of small products with the same weights.
 
-The weights are laid out once, for both directions, as the kernel reads them; activations and their derivatives are made
-in one go, and nothing is allocated on the way. Rows do not depend on each other, so threads take some each, for all
-steps, and the result is the same for any number of them.
+The weights are laid out once, for both directions, as the kernel reads them; activations and their derivatives are
+computed together, in memory that is allocated once. Rows do not depend on each other, so each thread takes a chunk of
+them through all steps, and the result is the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fastquad._kernels import decoder as kernel
 from fastquad.system import threads
 from fastquad.typing import Float, Indices
 
-# The numbers of the activations in decoder.h.
+# The codes of the activations in decoder.h.
 KINDS = {"softplus": 0, "relu": 1, "tanh": 2, "sigmoid": 3, "identity": 4}
 # The number of rows in a chunk: they share what is read of the weights, and their activations stay in the cache.
 _ROWS = 17
@@ -50,7 +50,7 @@ class Descents(NamedTuple):
 
 
 class Network:
-    """The layers of a `Decoder`, in float32, as the kernel wants them."""
+    """The layers of a `Decoder` in float32, laid out for the kernel."""
 
     def __init__(self, weights: Sequence[Float], biases: Sequence[Float], activations: Sequence[str]) -> None:
         kinds = [KINDS[name] for name in activations]
@@ -72,7 +72,7 @@ class Network:
         if not rows:
             return
         n_threads = threads.worthwhile(n_threads, rows * steps * self.parameters.nbytes // _ROWS)
-        # As many chunks for each thread as for the others, all of nearly the same size.
+        # Give every thread the same number of chunks, all of nearly the same size.
         n_chunks = min(rows, -(-rows // (_ROWS * n_threads)) * n_threads)
         edges = [rows * chunk // n_chunks for chunk in range(n_chunks + 1)]
         layers, adam = self.layers, kernel.Adam(*schedule)
@@ -85,7 +85,7 @@ class Network:
 
 
 def panels(W: Float) -> Float:
-    """W (inputs, outputs) as panels of a few columns, one after the other, the last one filled up with zeros."""
+    """W (inputs, outputs) as consecutive panels of a few columns, the last one filled up with zeros."""
     inputs, outputs = W.shape
     width = kernel.PANEL_WIDTH
     full = np.zeros((inputs, -(-outputs // width) * width), dtype=np.float32)

@@ -19,8 +19,8 @@ from fastquad.typing import Float
 
 
 def _softplus(a: Float) -> tuple[Float, Float]:
-    # log(1 + e^a) and e^a/(1 + e^a). Cut at 80: e^80 fits in float32, and there log(1 + e^a) = a to the last bit. The
-    # cut from below keeps e^a out of the denormal numbers, which are many times slower.
+    # Compute log(1 + e^a) and e^a/(1 + e^a), with a clipped to [−80, 80]: e^80 fits in float32, and beyond it
+    # log(1 + e^a) = a to the last bit; below −80, e^a would be a denormal number, which is many times slower.
     exp = np.exp(np.clip(a, -80, 80))
     total = 1 + exp
     value = np.log(total)
@@ -38,7 +38,7 @@ def _tanh(a: Float) -> tuple[Float, Float]:
 
 
 def _sigmoid(a: Float) -> tuple[Float, Float]:
-    # By tanh: no overflow, and what is below the rounding of 1 becomes 0 instead of a denormal number.
+    # Use tanh: it does not overflow, and tiny values become 0 instead of denormal numbers.
     value = np.tanh(a / 2)
     value += 1
     value /= 2
@@ -122,7 +122,7 @@ class Decoder(BaseDecoder):
         return Decoder(self.weights, self.biases, self.activations, dtype=dtype)
 
     def compiled(self) -> Compiled | None:
-        # The kernels are for searching, which single precision is for.
+        # Only single precision is compiled: it serves the search, and answers are polished in double.
         return Compiled(self._network, unit=False) if self.dtype == np.float32 else None
 
     @cached_property

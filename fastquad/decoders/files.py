@@ -1,10 +1,10 @@
-"""The files that decoders are kept in: `.npz` and safetensors, neither of which can hold code.
+"""Read and write decoders as `.npz` or safetensors files, neither of which can hold code.
 
 In a `.npz` file, layer l is `weight_l` (inputs, outputs) and `bias_l`. A safetensors file is a 64-bit little-endian
 length, a JSON header of that length, which gives every array's type, shape and place, and the bytes of the arrays.
-Layers are there as PyTorch's `Linear` has them: `name.weight` (outputs, inputs), `name.bias` or none. So what was saved
-from a PyTorch network is read as it is, and the other way round; only the activations are not in such a file. It is
-read and written here in a few lines, without the library.
+Its layers are named and shaped as PyTorch's `Linear` layers: `name.weight` (outputs, inputs), and `name.bias` if there
+is one. So files saved from a PyTorch network are read as they are, and the other way round; only the activations are
+not in such a file. The format is simple enough to be read and written here without its library.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from fastquad.system.files import open_regular, replacing
 
 Array = NDArray[Any]
 
-# bfloat16 is the upper half of a float32, so it is read as the integer that its bits are.
+# The dtypes of safetensors. bfloat16 is the upper half of a float32, so its bits are read as an integer.
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-_HEADER_LIMIT = 100_000_000  # as in the library: more is no header
+_HEADER_LIMIT = 100_000_000  # the library's own limit
 
 
 class Layers(NamedTuple):
-    """What a file holds of a network; `activations` where it says them."""
+    """The network in a file; `activations` is None where the file does not name them."""
 
     weights: list[Array]
     biases: list[Array]
@@ -37,7 +37,7 @@ class Layers(NamedTuple):
 
 
 def write(path: str | os.PathLike[str], layers: Layers, dtype: DTypeLike, info: dict[str, str]) -> None:
-    """Write a network in the format that the name asks for."""
+    """Write a network in the format of the file's name."""
     layers = layers._replace(
         weights=[W.astype(dtype) for W in layers.weights], biases=[b.astype(dtype) for b in layers.biases]
     )
@@ -49,12 +49,12 @@ def write(path: str | os.PathLike[str], layers: Layers, dtype: DTypeLike, info: 
 
 
 def read(path: str | os.PathLike[str]) -> Layers:
-    """The network in a file of either format, told by its content."""
+    """Read the network in a file of either format, recognised by its content."""
     with open_regular(Path(path)) as stream:
         zipped = stream.read(4) == b"PK\3\4"
     try:
         return _read_npz(path) if zipped else _read_safetensors(path)
-    except Exception as error:  # whatever a damaged file makes zipfile, NumPy or JSON say
+    except Exception as error:  # a damaged file makes zipfile, NumPy or JSON raise anything
         raise ValueError(f"{os.fspath(path)!r} does not hold a decoder: {error}") from error
 
 
@@ -70,7 +70,7 @@ def _write_npz(path: str | os.PathLike[str], layers: Layers, info: dict[str, str
 
 
 def _read_npz(path: str | os.PathLike[str]) -> Layers:
-    # np.load leaves a file that it opened itself open where it is no archive.
+    # Open the file here: np.load would not close one that is no archive.
     with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         activations = [str(name) for name in arrays["activations"]]
         n_layers = range(len(activations))
@@ -124,7 +124,7 @@ def _parse_safetensors(content: bytes) -> tuple[dict[str, Array], dict[str, str]
     arrays: dict[str, Array] = {}
     for name, entry in header.items():
         if entry["dtype"] not in _TYPES:
-            continue  # counters and the like, which are no weights
+            continue  # not weights: counters and the like
         shape, (start, stop), code = tuple(entry["shape"]), entry["data_offsets"], np.dtype(_TYPES[entry["dtype"]])
         if not 0 <= start <= stop <= len(data) or stop - start != math.prod(shape) * code.itemsize:
             raise ValueError(f"array {name} is truncated or misplaced.")
@@ -136,5 +136,5 @@ def _parse_safetensors(content: bytes) -> tuple[dict[str, Array], dict[str, str]
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
-    """Sorts layer 10 behind layer 9."""
+    """A key that sorts layer 10 behind layer 9."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -1,4 +1,4 @@
-"""Networks of PyTorch and JAX as decoders; neither is imported before one is made."""
+"""Networks of PyTorch and JAX as decoders; each library is imported when its first decoder is made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TorchDecoder(BaseDecoder):
     """Any PyTorch module from (b, n_latent) to b signals, convolutional ones included; needs `fastquad[torch]`.
 
     It runs on the device and in the precision of the module's parameters. Put the module in evaluation mode first
-    (`module.eval()`): a layer that mixes the batch makes the answers depend on it.
+    (`module.eval()`): with a layer that mixes signals of a batch, each answer would depend on the others.
 
     Parameters
     ----------

@@ -26,10 +26,10 @@ def load(
     ----------
     path : path
     activations : sequence of str, optional
-        One a layer, as for `Decoder`. Needed where the file does not say them: a safetensors file that `Decoder.save`
+        One a layer, as for `Decoder`. Needed if the file does not name them, as a safetensors file that `Decoder.save`
         did not write.
     dtype : float32 or float64
-        What it computes in, whatever it is stored in.
+        The precision of the computation, whatever that of the file.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def load(
         activations = layers.activations
     if activations is None:
         raise ValueError(
-            f"{os.fspath(path)!r} does not say its activations: give `activations`, one for each of its "
+            f"{os.fspath(path)!r} does not name its activations: give `activations`, one for each of its "
             f"{len(layers.weights)} layers."
         )
     return Decoder(layers.weights, layers.biases, activations, dtype=dtype)

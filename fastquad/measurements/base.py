@@ -1,10 +1,10 @@
-"""What a kind of measurements can do: the contractions of A that solvers are written on.
+"""The interface of a kind of measurements: the contractions of A that solvers are built on.
 
 Only the symmetric part `Ã_i = (A_i + A_i^T)/2` of a matrix matters to `x^T A_i x`, so every contraction but
 `sided_products` is in terms of it. Where `dtype` is complex it is the Hermitian part, `(A_i + A_i^*)/2`, and signals
 are complex: transposes are conjugated, measurements `x^* Ã_i x` are real, and so are diagonals and weights. The public
-methods check their arguments; a kind overrides the private ones. The implementations here need nothing but
-`matrices(start, stop)`: they are what a user's own kind of measurements starts from, and slow.
+methods check their arguments; a kind overrides the private ones. The implementations here need only
+`matrices(start, stop)`: slow, but enough for a kind of measurements of your own.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ class Measurements(ABC):
     dtype: np.dtype
     #: Whether the matrices are stored symmetric, so that `sided_products` are `products`.
     symmetric: bool = True
-    #: Bytes that were read from a disk so far.
+    #: The number of bytes read from disk so far.
     bytes_read: int = 0
-    #: Which coordinates of a real view are one complex number's, by a label each; and up to what x is known.
+    #: For the real view of a complex tensor: the label of the complex number that each coordinate belongs to, and the
+    #: gauge, the transformation up to which x is known.
     groups: Indices | None = None
     gauge: str = "sign"
-    #: The budget that it was opened with, where it was: see `fastquad.system.memory`.
+    #: The memory budget that the tensor was opened with, if any: see `fastquad.system.memory`.
     memory: int | None = None
-    #: Coordinates of the signal whose values are known, and these: see `fastquad.AffineTensor`.
+    #: Coordinates of the signal with known values, and these values: see `fastquad.AffineTensor`.
     fixed: Mapping[int, float] = MappingProxyType({})
     #: How many coordinates come first that are multiplied with the others only; 0: no such. See `BilinearTensor`.
     bilinear: int = 0
@@ -68,7 +69,7 @@ class Measurements(ABC):
 
     @property
     def number(self) -> type[np.float64] | type[np.complex128]:
-        """What signals and answers are made of: float64 or complex128."""
+        """The type of signals and answers: float64 or complex128."""
         return np.complex128 if self.complex else np.float64
 
     def _check_range(self, start: int, stop: int) -> None:
@@ -85,7 +86,7 @@ class Measurements(ABC):
         return f"{type(self).__name__}(m={self.m}, n={self.n}, {self.dtype}, {size(self.nbytes)}{about})"
 
     def _about(self) -> Sequence[str]:
-        """What else a kind tells of itself, such as "seed=0"."""
+        """Further parts of the repr of a kind, such as "seed=0"."""
         return ()
 
     @property
@@ -110,7 +111,7 @@ class Measurements(ABC):
         ----------
         x : array of shape (n,) or (n, b)
         out : array of the shape and dtype of W, optional
-            Where to put W: new memory costs as much as reading a small tensor.
+            Memory for W: allocating it costs as much as reading a small tensor.
         precise : bool
             False allows float arithmetic where the entries are stored as float32 or float16, with an error of about
             1e-7 of W: faster, and enough while a solve is far from its answer. float64 entries are always used in
@@ -208,16 +209,16 @@ class Measurements(ABC):
         return (r[:, 0], S[0]) if z.ndim == 1 else (r, S)
 
     def expect(self, rows: ArrayLike, *, n_threads: int | None = None) -> None:
-        """Say that these rows of every `Ã_i` are going to be asked for, in parts.
+        """Announce that these rows of every `Ã_i` will be needed, in parts.
 
-        A tensor on disk reads them now, at once, and keeps them; for others there is nothing to do.
+        A tensor on disk reads them now, in one pass, and keeps them; others do nothing.
         """
         self._expect(self._indices(rows, "rows"), threads.resolve(n_threads))
 
-    # -- what a read costs ----------------------------------------------------------------------------------
+    # -- costs ----------------------------------------------------------------------------------------------
 
     def reads_rows(self, nnz: int) -> bool:
-        """Whether `products` of a signal with `nnz` nonzeros reads their rows alone."""
+        """Whether `products` of a signal with `nnz` nonzeros reads only their rows."""
         return 4 * nnz <= self.n
 
     def share_of_rows(self, s: int) -> float:
@@ -228,15 +229,15 @@ class Measurements(ABC):
         """The share of A that `Ã_i[S, T]` takes: here, of its distinct entries."""
         S, T = set(map(int, rows)), set(map(int, cols))
         both = len(S & T)
-        # A pair within the intersection is met from both sides.
+        # Pairs within the intersection are counted twice.
         return (len(S) * len(T) - both * (both - 1) // 2) / (self.n * (self.n + 1) / 2)
 
     def cost_of_products(self, nnz: int) -> float:
-        """What `products` of a signal with `nnz` nonzeros reads, in passes."""
+        """The cost of `products` of a signal with `nnz` nonzeros, in passes."""
         return self.share_of_rows(nnz) if self.reads_rows(nnz) else 1.0
 
     def cost_of_diagonals(self) -> float:
-        """What `diagonals` reads, in passes."""
+        """The cost of `diagonals`, in passes."""
         return 2 / (self.n + 1)
 
     def sweep_passes(self) -> int:
@@ -269,7 +270,7 @@ class Measurements(ABC):
         return W
 
     def _apply_single(self, x: Number, n_threads: int, out: Number | None = None) -> Number:
-        """The same where float arithmetic is good enough; a kind whose entries are stored so may be faster with it."""
+        """`products` where float arithmetic is precise enough; a kind with float entries may be faster with it."""
         return self._apply(x, n_threads, out)
 
     def _products(self, x: Number, W: Number, n_threads: int) -> None:
@@ -314,18 +315,18 @@ class Measurements(ABC):
         return r, symmetrised(S)
 
     def _factors(self) -> Number:
-        """B, (m, R, n), for which `x^T A_i x = ‖B_i x‖²`; R = 0 where A is not kept as such vectors."""
+        """B, (m, R, n), such that `x^T A_i x = ‖B_i x‖²`; R = 0 where A is not stored as such factors."""
         return np.empty((self.m, 0, self.n))
 
     def _sweep_single(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
-        """The same where float arithmetic is good enough."""
+        """`sweep` where float arithmetic is precise enough."""
         return self._sweep(z, v, c, n_threads)
 
     def _expect(self, rows: Indices, n_threads: int) -> None:
         return None
 
     def _identity(self) -> tuple[Any, ...]:
-        """What tells this tensor from another one: here, a sample of the entries of every matrix."""
+        """What distinguishes this tensor from another one: here, a sample of the entries of every matrix."""
         chosen = np.random.default_rng(0).permutation(self.n)[:16]
         return self.m, self.n, self.dtype.name, self.block(chosen)
 
@@ -356,7 +357,7 @@ class Measurements(ABC):
 
 
 class _Part(Measurements):
-    """Consecutive ones of some measurements, by their matrices."""
+    """A range of consecutive measurements, given by their matrices."""
 
     def __init__(self, whole: Measurements, start: int, stop: int) -> None:
         self.whole, self.start = whole, start
@@ -374,8 +375,8 @@ def _check_output(out: Number, shape: tuple[int, ...], number: type) -> None:
 
 def _finite(value: ArrayLike, name: str, number: type = np.float64) -> Number:
     """value as a C-contiguous array of float64 or complex128; an error where it is not real, or not finite."""
-    # The usual case first, in a quarter of the time: a sum of squares is finite only if all of them are.
-    # (A masked array is not one.)
+    # Handle the usual case first, in a quarter of the time: a sum of squares is finite only if all of them are. Masked
+    # arrays take the slow path.
     if (
         isinstance(value, np.ndarray)
         and type(value) is np.ndarray
@@ -400,7 +401,7 @@ def symmetrised(S: Number) -> Number:
 
 
 def size(nbytes: int) -> str:
-    """Bytes, as one would say them."""
+    """A number of bytes with its unit, such as "3.2 GB"."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if nbytes < 1000:
             return f"{nbytes:.3g} {unit}"

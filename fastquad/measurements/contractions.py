@@ -1,8 +1,8 @@
-"""The contractions of A as values: what is asked for, what it costs, how it is answered, how parts of it are merged.
+"""The contractions of A as values: their arguments, their cost, their answer, and how parts of an answer are merged.
 
-The one vocabulary of the driver, of checkpoints and of clusters: a solver yields a contraction, the driver answers it,
-a checkpoint knows it again by its arguments, and a cluster sends it to the workers, each of which answers for the
-measurements that it has.
+Driver, checkpoints and clusters share this vocabulary: a solver yields a contraction, the driver answers it, a
+checkpoint recognises it by its arguments, and a cluster sends it to the workers, each of which answers for its own
+measurements.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from fastquad.measurements.base import Measurements
 from fastquad.typing import Float, Indices
 
-#: What a contraction of consecutive measurements gives: an entry a measurement, and a sum over them, or None.
+#: The answer for a range of measurements: entries for each of them, and a sum over them; None where it has no such
+#: part.
 Answer = tuple[Float | None, Float | None]
 
 
@@ -24,23 +25,23 @@ class Contraction:
     """A contraction of A, with its arguments as attributes."""
 
     __slots__ = ()
-    #: Whether those of several signals are answered with one pass, by `answer_all` at the cost `shared_cost`.
+    #: Whether one pass answers the requests of several signals, by `answer_all` at the cost `shared_cost`.
     shared: ClassVar[bool] = False
-    #: Whether a checkpoint writes the answer down.
+    #: Whether a checkpoint saves the answer.
     kept: ClassVar[bool] = True
-    #: Whether A is read for it once a solve.
+    #: Whether A is read for it only once in a solve.
     once: ClassVar[bool] = False
-    #: Whether it only reads ahead for what is asked next.
+    #: Whether it only reads ahead for the requests that follow.
     ahead: ClassVar[bool] = False
-    #: Whether the answer is made of A's entries, and so shows where A is not finite.
+    #: Whether the answer is computed from A's entries, so that it is not finite where A is not.
     reads: ClassVar[bool] = True
 
     def arguments(self) -> tuple[Any, ...]:
-        """What is asked for."""
+        """The arguments of the request."""
         return tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
 
     def cost(self, A: Measurements) -> float:
-        """What it reads of this kind of A, in passes."""
+        """The cost on this kind of A, in passes over it."""
         raise NotImplementedError
 
     def answer(self, A: Measurements, n_threads: int) -> Any:
@@ -48,17 +49,17 @@ class Contraction:
         raise NotImplementedError
 
     def of_part(self, start: int, stop: int) -> Contraction | None:
-        """What to ask of the measurements start <= i < stop alone; None where nothing is needed of them."""
+        """The request for the measurements start <= i < stop alone; None if nothing is needed of them."""
         return self
 
     def split(self, answer: Any) -> Answer:
-        """An answer as (an entry a measurement, a sum over measurements)."""
+        """An answer as a pair: entries for each measurement, and a sum over measurements."""
         return answer, None
 
 
 @dataclass(frozen=True, slots=True)
 class Products(Contraction):
-    """Answered with `W[i] = Ã_i x`, (m, n); `out` is memory of that shape, no longer needed, that W may be put in.
+    """Answered with `W[i] = Ã_i x`, (m, n); `out` is an array of that shape that may be overwritten with W.
 
     For x of shape (n, b), the products of b signals, W has the shape (m, n, b). A solver that is still far from its
     answer says `precise=False`, which allows float arithmetic where A is stored so.
@@ -78,7 +79,7 @@ class Products(Contraction):
 
     def answer(self, A: Measurements, n_threads: int) -> Float:
         x = self.x
-        # What comes from a solver need not be checked, unless it is not what a solver should send.
+        # Skip the checks for what solvers usually send.
         if x.dtype.char == "d" and x.shape == (A.n,) and x.flags.c_contiguous:
             return (A._apply if self.precise else A._apply_single)(x, n_threads, self.out)
         return A.products(x, precise=self.precise, n_threads=n_threads)
@@ -92,7 +93,7 @@ class Products(Contraction):
 
     @staticmethod
     def answer_all(A: Measurements, requests: Sequence[Products], n_threads: int) -> list[Float]:
-        # Signals that start from one and the same vector share its products as well.
+        # Signals that ask for the same vector share its products.
         distinct, precise = {id(q.x): q.x for q in requests}, any(q.precise for q in requests)
         if len(distinct) == 1:
             return [A.products(requests[0].x, precise=precise, n_threads=n_threads)] * len(requests)
@@ -223,7 +224,7 @@ class Compress(Contraction):
 
     @staticmethod
     def answer_all(A: Measurements, requests: Sequence[Compress], n_threads: int) -> list[Float]:
-        # One and the same U is one answer, which its askers share: they must not write to it.
+        # Requests with the same U share one answer, so they must not write to it.
         answers = {key: A.compress(U, n_threads=n_threads) for key, U in {id(q.U): q.U for q in requests}.items()}
         return [answers[id(q.U)] for q in requests]
 
@@ -267,7 +268,7 @@ class Sweep(Contraction):
 
 @dataclass(frozen=True, slots=True)
 class Factors(Contraction):
-    """Answered with B, (m, R, n), for which `x^T A_i x = ‖B_i x‖²`; with R = 0 where A is not kept so."""
+    """Answered with B, (m, R, n), such that `x^T A_i x = ‖B_i x‖²`; R = 0 where A is not stored as such factors."""
 
     kept = False
 
@@ -298,7 +299,7 @@ class Matrices(Contraction):
 
 
 def _nonzero(x: Float) -> Any:
-    """Where x is not zero, or one of its columns is not, (n,)."""
+    """Whether x, or one of its columns, is nonzero in each coordinate, (n,)."""
     return x != 0 if x.ndim == 1 else x.any(axis=1)
 
 
@@ -308,7 +309,7 @@ def _columns(arrays: list[Float]) -> Float:
 
 
 def _parts(shapes: list[tuple[int, ...]]) -> list[Any]:
-    """Where each of these is among the columns: a number for a vector, a slice for a matrix."""
+    """The place of each array among the columns: a number for a vector, a slice for a matrix."""
     places: list[Any] = []
     start = 0
     for shape in shapes:

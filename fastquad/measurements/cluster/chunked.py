@@ -1,6 +1,6 @@
-"""A Dask array where there is no cluster: its chunks are computed in turn, for every pass anew.
+"""A Dask array without a cluster: every pass computes its chunks again, one after the other.
 
-So it need not fit in memory, and `fastquad.pack` streams it. A pass takes as long as computing the array does.
+So it need not fit in memory, and `fastquad.pack` can stream it. A pass takes as long as computing the array.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fastquad.measurements.contractions import Answer, Contraction
 from fastquad.measurements.dense.arrays import tensor, tensor_dtype
 from fastquad.measurements.dense.make import empty_raw, raw_tensor
 
-#: Chunks that are kept: packing takes 8 measurements at a time, which may lie in two of them.
+#: The number of chunks kept in memory: packing takes 8 measurements at a time, which may lie in two of them.
 _KEPT = 2
 
 
@@ -48,7 +48,7 @@ class ChunkedTensor(PartedTensor):
 
 
 def whole_matrices(array: Any) -> Any:
-    """A Dask array with chunks of whole matrices: others are put together."""
+    """The Dask array rechunked so that no matrix is split."""
     if any(np.isnan(size) for axis in array.chunks for size in axis):
         raise ValueError("`A` must have chunks of known sizes: call its method compute_chunk_sizes() first.")
     return array.rechunk({1: -1, 2: -1})

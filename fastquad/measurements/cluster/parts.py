@@ -1,8 +1,8 @@
-"""Measurements that come in parts: consecutive ones, each with kernels of its own.
+"""Measurements split into parts: consecutive ranges of measurements, each a tensor with its own kernels.
 
-A contraction of A is that of its parts, put one after the other (an entry a measurement), or added up in their order (a
-sum over measurements). So the answer does not depend on which part was done first. Where the parts are is a matter of
-the kind: on other machines (`distributed.py`), or chunks that are computed in turn (`chunked.py`).
+The parts answer a contraction one by one. Entries for each measurement are concatenated, and sums over measurements are
+added in the order of the parts, so the answer does not depend on which part is done first. The parts may be on other
+machines (`tensor.py`), or chunks that are computed in turn (`chunked.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fastquad.typing import Indices, Number
 
 
 class PartedTensor(Measurements):
-    """Measurements in the parts `_bounds`, (start, stop) of each; `_like` is of the kind of the parts, for all of m."""
+    """Measurements in parts: `_bounds` has (start, stop) of each; `_like` is a tensor of their kind with all m."""
 
     _bounds: list[tuple[int, int]]
     _like: Measurements
@@ -41,11 +41,11 @@ class PartedTensor(Measurements):
         """`contract(part, request)` for each of these parts, in order; neighbours may come merged."""
 
     def _asked(self, request: Contraction, n_threads: int) -> Iterable[Answer]:
-        """The answers of the parts that have something to say to a request."""
+        """The answers of all parts that a request concerns."""
         each = {part: request.of_part(*bounds) for part, bounds in enumerate(self._bounds)}
         return self._ask({part: own for part, own in each.items() if own is not None}, n_threads)
 
-    # -- what a read costs is what it costs the parts ---------------------------------------------------------------
+    # -- costs: those of the parts ----------------------------------------------------------------------------------
 
     def reads_rows(self, nnz: int) -> bool:
         return self._like.reads_rows(nnz)
@@ -75,12 +75,12 @@ class PartedTensor(Measurements):
         """Bytes that one full pass reads."""
         return self._like.nbytes
 
-    # -- an entry a measurement -------------------------------------------------------------------------------------
+    # -- answers with an entry for each measurement -----------------------------------------------------------------
 
     def _stacked(
         self, request: Contraction, shape: tuple[int, ...], n_threads: int, number: type | None = None
     ) -> Number:
-        """The answers of all parts, one after the other; complex ones, unless `number` says otherwise."""
+        """The answers of all parts, concatenated; of the tensor's own number type unless `number` is given."""
         out: Number = np.empty((self.m, *shape), dtype=self.number if number is None else number)
         return _put(self._asked(request, n_threads), out)
 
@@ -103,7 +103,7 @@ class PartedTensor(Measurements):
         return self._stacked(Diagonals(), (self.n,), n_threads, np.float64)
 
     def _rows(self, support: Indices, n_threads: int) -> Number:
-        # In the precision in which the parts give them.
+        # Keep the precision of the parts.
         rows, _ = merged(self._asked(Rows(support), n_threads))
         assert rows is not None
         return rows
@@ -135,7 +135,7 @@ def contract(A: Measurements, request: Contraction, n_threads: int) -> Answer:
 
 
 def merged(answers: Iterable[Answer]) -> Answer:
-    """The answers of consecutive parts as that of one: entries one after the other, sums added up in order."""
+    """Merge the answers of consecutive parts: entries are concatenated, sums added in order."""
     entries, total, owned = [], None, False
     for entry, part in answers:
         if entry is not None:
@@ -145,13 +145,13 @@ def merged(answers: Iterable[Answer]) -> Answer:
                 total = part
             elif owned:
                 total += part
-            else:  # what came may be read-only, and is not ours to write to
+            else:  # the first answer may be read-only, and is not ours to write to
                 total, owned = total + part, True
     return (np.concatenate(entries) if entries else None), total
 
 
 def _put(answers: Iterable[Answer], out: Number) -> Number:
-    """Put the entries of consecutive parts in their places, each as soon as it is there."""
+    """Copy the entries of consecutive parts into `out`, each as soon as it arrives."""
     position = 0
     for entry, _ in answers:
         assert entry is not None

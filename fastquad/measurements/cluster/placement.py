@@ -1,4 +1,4 @@
-"""Which worker keeps which measurements, and how they get there."""
+"""Place measurements on the workers of a cluster: which worker gets which part, and how it gets there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from fastquad.measurements.disk.streamed import StreamedTensor
 from fastquad.system import npy
 from fastquad.system.threads import chunks
 
-#: What is sent from memory goes in pieces of about this size.
+#: The size of the pieces in which arrays in memory are sent, in bytes.
 _PIECE_BYTES = 128 << 20
 
 
@@ -44,8 +44,8 @@ def distribute(
     """Distribute measurements over the workers of a Dask cluster, each of which keeps a part of them.
 
     Every solver runs on the result: a pass over A is one round trip to the workers, which run the same kernels, and the
-    answer is that of one machine up to rounding. It does not depend on timing. A worker that is lost changes nothing
-    but the time: its part is made again elsewhere.
+    answer is that of one machine up to rounding. It does not depend on timing. Losing a worker costs only time: its
+    part is made again elsewhere.
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ def distribute(
     Returns
     -------
     DistributedTensor
-        It holds on to the parts as long as it exists. Release the workers' memory by dropping it.
+        It keeps the parts alive as long as it exists; delete it to release the workers' memory.
 
     Notes
     -----
-    There are as many parts as workers, in proportion to their threads, and fewer for small m.
+    Each worker gets one part, in proportion to its threads; for small m some get none.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def distribute(
 
 
 def current_client() -> Any:
-    """The current Dask client, or None. Where `distributed` was not imported there is none."""
+    """The current Dask client, or None; there is none unless `distributed` was imported."""
     if "distributed" not in sys.modules:
         return None
     from distributed import default_client
@@ -137,7 +137,7 @@ def _path_source(path: Path, client: Any) -> tuple[Measurements, list[int], Sour
     if path.is_dir():
         folder = Folder.open(path)
         like: Measurements = empty_packed(folder.m, folder.n, folder.dtype)
-        # Whole sections, because those can be verified.
+        # Split between sections, because only whole sections can be verified.
         edges = [0, *(min(folder.m, stop * LANES) for _, stop in folder.sections())]
         task: Callable[..., Measurements] = from_folder
     else:
@@ -162,7 +162,7 @@ def _memory_source(A: Any, client: Any) -> tuple[Measurements, list[int], Source
         start, stop = bounds
         if not isinstance(measurements, StoredTensor) or measurements.nbytes <= _PIECE_BYTES:
             return client.submit(settled, scatter(start, stop, where), target, pure=False, **where)
-        # A piece at a time, so that the worker never holds its part twice.
+        # Send a piece at a time, so that the worker never holds its part twice.
         if target is None and isinstance(measurements, PackedTensor):
             target = measurements.dtype
         m, n = stop - start, measurements.n
@@ -177,7 +177,7 @@ def _memory_source(A: Any, client: Any) -> tuple[Measurements, list[int], Source
 
 
 def _edges(m: int) -> list[int]:
-    """Blocks of 8, which stay together in every layout."""
+    """The places where m measurements may be split: between blocks of 8."""
     return [*range(0, m, LANES), m]
 
 

@@ -1,12 +1,12 @@
-"""Measurements over the workers of a Dask cluster.
+"""Measurements distributed over the workers of a Dask cluster.
 
-Each worker keeps a part, consecutive measurements, and runs the kernels of its kind on it. A contraction is one round
-trip: one task a part goes out with the signal, and what comes back is put together in the order of the parts, never in
-that of arrival. Sums over measurements, of which every part has one of (n, n), are added up eight by eight on the
-workers before they come back, so that as few cross the client's network whatever the number of workers.
+Each worker keeps a part, a range of consecutive measurements, and runs the kernels of its kind on it. A contraction is
+one round trip: each part gets a task with the signal, and the answers are merged in the order of the parts, never in
+the order of arrival. Sums over measurements, an (n, n) matrix for each part, are added on the workers, eight at a time,
+before they come back: so at most eight cross the client's network, whatever the number of workers.
 
-A part is a future, and Dask makes it anew on another worker where its own is lost: it reads the file again, or computes
-the chunks of the Dask array again. What was sent from this process's memory is sent again.
+A part is a future. If its worker is lost, Dask makes it again on another one, by reading the file or computing the
+chunks of the Dask array again. What was sent from this process's memory is sent again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from fastquad.measurements.cluster.parts import PartedTensor, merged
 from fastquad.measurements.cluster.worker import contract_part, shape_of
 from fastquad.measurements.contractions import Answer, Contraction, Sweep, WeightedSum
 
-#: So many sums are added up at once: the client gets no more of them than that.
+#: The number of sums that are added in one task, and the most that come back to the client.
 _FAN_IN = 8
-#: Signals that take more go to the workers once, ahead of the tasks, in place of once with each task.
+#: The size in bytes above which a request is sent to each worker once, ahead of the tasks, and not with each task.
 _LARGE = 1 << 20
-#: A contraction is asked for again where a worker was lost with what it needs, but not for ever.
+#: How often a contraction is tried, if workers are lost with what it needs.
 _ATTEMPTS = 5
 
 Bounds = list[tuple[int, int]]
@@ -63,7 +63,7 @@ class DistributedTensor(PartedTensor):
     def _ask(self, requests: dict[int, Contraction], n_threads: int) -> Iterable[Answer]:
         def submit() -> list[Any]:
             sent: Sequence[Any] = list(requests.values())
-            # A large request that all parts share goes to the workers once, ahead of the tasks.
+            # Send a large request that all parts share once to each worker, ahead of the tasks.
             if len({id(request) for request in sent}) == 1 and _size(sent[0]) > _LARGE:
                 sent = [self.client.scatter(sent[0], broadcast=True, hash=False)] * len(sent)
             parts = [self._futures[part] for part in requests]
@@ -79,12 +79,12 @@ class DistributedTensor(PartedTensor):
     # -- when a worker is lost --------------------------------------------------------------------------------------
 
     def _gather(self, submit: Callable[[], list[Any]]) -> list[Any]:
-        """The results of the tasks; they are submitted again where something that they need was lost."""
+        """The results of the tasks, which are submitted again if something that they need was lost."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self.client.gather(submit(), direct=self._direct)
             except CancelledError:
-                # What came from this process, and not from a task, Dask cannot make again.
+                # Dask can repeat tasks, but not what was sent from this process's memory.
                 self._send_again()
         return self.client.gather(submit(), direct=self._direct)
 
@@ -94,18 +94,9 @@ class DistributedTensor(PartedTensor):
                 self._futures[part] = self._send(part, self._worker(part))
 
     def _worker(self, part: int) -> list[str] | None:
-        """Where a part should go, if there is a choice."""
+        """The worker that should get a part, if there is a choice."""
         workers = sorted(self.client.nthreads())
         return [workers[part % len(workers)]] if workers else None
-
-
-# -- sources: (measurements like it, edges of what must stay together, bounds -> a future of the part) ----------------
-
-
-# -- what runs on the workers -----------------------------------------------------------------------------------------
-
-
-# -- checks -----------------------------------------------------------------------------------------------------------
 
 
 def _size(request: Contraction) -> int:

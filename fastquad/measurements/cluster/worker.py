@@ -1,4 +1,4 @@
-"""What runs on the workers: a part of the measurements is made, kept and contracted there."""
+"""The functions that run on the workers: they make, keep and contract a part of the measurements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastquad.system import npy
 from fastquad.system.threads import chunks, run
 from fastquad.typing import Float, Indices
 
-#: A block of A on its way is rounded to float32 so much at a time.
+#: The number of bytes of a block that are rounded to float32 at a time before it is sent.
 _BLOCK_BYTES = 8 << 20
 
 
@@ -29,14 +29,14 @@ def shape_of(A: Measurements) -> tuple[int, int]:
 
 
 def contract_part(A: Measurements, request: Contraction) -> Answer:
-    """The answer of one part, by the threads that Dask gave this worker."""
+    """The answer of one part, computed on the threads that Dask gave this worker."""
     if isinstance(request, Block) and isinstance(A, PackedTensor) and A.dtype in (np.float32, np.complex64):
         return _block_as_stored(A, request.rows, request.rows if request.cols is None else request.cols), None
     return contract(A, request, worker_threads())
 
 
 def _block_as_stored(A: PackedTensor, rows: Indices, cols: Indices) -> Float:
-    """`Ã_i[S, T]` in the precision in which it is stored: half the bytes on the way."""
+    """`Ã_i[S, T]` in the precision of storage: for float32, half the bytes to send."""
     out = np.empty((A.m, rows.size, cols.size), dtype=A.dtype)
     matrices = _BLOCK_BYTES // (8 * max(1, rows.size * cols.size))
     for start, stop in chunks(A.m, max(1, matrices // LANES) * LANES):
@@ -69,15 +69,15 @@ def from_folder(path: Path, start: int, stop: int, target: np.dtype | None) -> M
 
 
 def room_for(m: int, n: int, dtype: np.dtype, target: np.dtype | None) -> Float:
-    """Room for a part: blocks of the packed layout where a target is given, else matrices."""
+    """Empty memory for a part: blocks of the packed layout if a target dtype is given, else matrices."""
     if target is None:
         return np.empty((m, n, n), dtype=dtype)
     return aligned_empty(packed_shape(m, n, target), stored_as(target))
 
 
 def filled(store: Float, piece: Measurements, start: int, target: np.dtype | None) -> Float:
-    """A store with a piece put in its place. In place: to do it twice changes nothing."""
-    if not store.flags.writeable:  # as it may arrive from another worker
+    """Copy a piece to its place in the store and return the store; doing it twice changes nothing."""
+    if not store.flags.writeable:  # it may have come from another worker
         store = store.copy()
     if target is None:
         assert isinstance(piece, RawTensor | ComplexTensor)
@@ -94,7 +94,7 @@ def finished_part(store: Float, m: int, n: int, target: np.dtype | None) -> Meas
 
 
 def settled(part: Measurements, target: np.dtype | None) -> Measurements:
-    """A part where it stays: packed on request, and at an address that suits the kernels, wherever it arrived."""
+    """A part as its worker keeps it: packed if asked for, in memory that is aligned for the kernels."""
     if target is not None and not (isinstance(part, PackedTensor) and part.dtype == target):
         return pack_in_memory(part, target, worker_threads())
     if isinstance(part, RawTensor | ComplexTensor):

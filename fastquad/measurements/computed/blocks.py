@@ -1,12 +1,12 @@
-"""Tensors whose entries are made when they are asked for, and never stored.
+"""Tensors whose entries are computed when they are needed, and never stored.
 
-A kind of such tensors gives one thing: `_fill`, which writes the entries of a list of pairs (j, k) for a block of 8
-measurements. Every contraction is built from it. A full pass makes the packed layout (see kernels/packed.h) a strip at
-a time, in a buffer that stays in cache, and contracts it there; a sparse signal makes the rows of its support alone. So
-memory is that of the answer, whatever m and n.
+A kind of such tensors implements one method, `_fill`, which writes the entries of a list of pairs (j, k) for a block of
+8 measurements. Every contraction is built on it. A full pass computes the packed layout (see kernels/packed.h) one
+strip at a time, in a buffer that stays in cache, and contracts it there; a sparse signal needs only the rows of its
+support. So the memory is that of the answer, whatever m and n are.
 
-Entries take far longer to make than to read, so what is made is used for all signals of a batch, and `sweep` makes it
-once where a block of 8 matrices fits in cache.
+Entries take far longer to compute than to read, so they are used for all signals of a batch, and `sweep` computes them
+only once if a block of 8 matrices fits in cache.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from fastquad.typing import Float, Indices
 
 Places = NDArray[np.int32]
 
-#: Pairs in a strip: with 8 measurements in double precision, half a megabyte.
+#: The number of pairs in a strip: half a megabyte with 8 measurements in double precision.
 _STRIP = 1 << 13
 
 
 class GeneratedTensor(Measurements):
-    """Measurements with entries that `_fill` makes."""
+    """Measurements whose entries are computed by `_fill`."""
 
     @abstractmethod
     def _fill(self, block: int, j: Places, k: Places, out: Float) -> None:
         """`out[p, l] = Ã_i[j_p, k_p]`, i = 8 block + l; zero where j_p < 0 or i >= m.
 
-        out is float64 of shape (pairs, 8). Called from several threads at once; it should let go of the GIL.
+        out is float64 of shape (pairs, 8). It is called from several threads at once, and should release the GIL.
         """
 
     def _about(self) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ class GeneratedTensor(Measurements):
         return out[start - first * LANES : stop - first * LANES]
 
     def reads_rows(self, nnz: int) -> bool:
-        # A row at a time is contracted more slowly than a strip of several.
+        # Single rows are contracted more slowly than strips of several.
         return 3 * nnz <= self.n
 
     def _part(self, start: int, stop: int) -> Measurements:
@@ -132,7 +132,7 @@ class GeneratedTensor(Measurements):
         S = np.empty((w.shape[1], self.n, self.n))
         weights = pad(w.T, 1, LANES)
 
-        # Each task owns a strip of S and goes through all blocks, so there is nothing to reduce.
+        # Each task owns a strip of S and goes through all blocks, so there are no partial sums.
         def task(first: int, last: int) -> None:
             j, k = self._pairs(first, last)
             P = aligned_empty((1, j.size, LANES), np.dtype(np.float64))
@@ -190,7 +190,7 @@ class GeneratedTensor(Measurements):
         """`out[i, p] = Ã_i[j_p, k_p]` for the measurements from 8 first_block on, as many as out has."""
         m = len(out)
         pieces = threads.chunks(j.size, _STRIP)
-        # Enough tasks for the threads, long enough to be worth handing out.
+        # Make enough tasks for all threads, each long enough to be worth a thread.
         blocks = threads.chunks(-(-m // LANES), max(1, -(-len(pieces) * m // (64 * LANES))))
 
         def task(start: int, stop: int, first: int, last: int) -> None:
@@ -237,7 +237,7 @@ class GeneratedTensor(Measurements):
 
 
 class _GeneratedPart(GeneratedTensor):
-    """Consecutive ones of such measurements, from a multiple of 8 on."""
+    """A range of consecutive measurements, from a multiple of 8 on."""
 
     def __init__(self, whole: GeneratedTensor, start: int, stop: int) -> None:
         self.whole, self.first = whole, start // LANES

@@ -24,7 +24,7 @@ class ComputedTensor(GeneratedTensor):
         Takes integers i, j and k (and `args`) and returns a number; where that is complex, signals are complex. A
         function decorated with `numba.njit`, or one that Numba can compile. It is called from several threads at once.
     m, n : int
-        How many measurements, of a signal of which length; both below 2³¹.
+        The number of measurements and the length of the signal, both below 2³¹.
     args : sequence, optional
         Further arguments of `entry`: arrays and numbers that it needs, such as the phases of each measurement.
     symmetric : bool
@@ -51,7 +51,7 @@ class ComputedTensor(GeneratedTensor):
     def __new__(
         cls, entry: Callable[..., Any], m: int, n: int, *, args: Sequence[Any] = (), symmetric: bool = False
     ) -> Any:
-        """Such a tensor; one of another kind where the entries are complex."""
+        """Make a tensor; one of another class if the entries are complex."""
         made = super().__new__(cls)
         if not callable(entry) or not _is_complex(entry, tuple(args)):
             return made
@@ -74,7 +74,7 @@ class ComputedTensor(GeneratedTensor):
         self._try()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The loop is compiled anew where it arrives.
+        # Compile the loop again in the process that unpickles it.
         return _remade, (self.entry, self.m, self.n, self.args, self.symmetric)
 
     def _try(self) -> None:
@@ -95,7 +95,7 @@ class ComputedTensor(GeneratedTensor):
 
 
 def _is_complex(entry: Callable[..., Any], args: tuple[Any, ...]) -> bool:
-    """Whether an entry is a complex number; what cannot be compiled is refused further on."""
+    """Whether an entry is a complex number; False if it cannot be compiled, which is an error later."""
     try:
         value = entry if _is_compiled(entry) else _numba().njit(entry)
         return isinstance(value(0, 0, 0, *args), complex)
@@ -114,7 +114,7 @@ def _remade(entry: Callable[..., float], m: int, n: int, args: tuple[Any, ...], 
 
 
 def _numba() -> Any:
-    """Numba, which nothing else needs: the stored kinds are compiled ahead of time."""
+    """Import Numba, which no other kind of measurements needs."""
     try:
         import numba
     except ImportError:

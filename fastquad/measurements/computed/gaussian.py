@@ -14,22 +14,22 @@ from fastquad.measurements.computed.hermitian import HermitianGaussianTensor
 from fastquad.measurements.dense.layout import LANES
 from fastquad.typing import Float
 
-# What is added to the seed for imaginary parts.
+# The number added to the seed for imaginary parts.
 _OTHER_SEED = 0x9E3779B97F4A7C15
 
 
 class GaussianTensor(GeneratedTensor):
     """m matrices with independent standard normal entries, made by a counter-based generator and never stored.
 
-    What is made is the symmetric part: entries of variance 1 on the diagonal and ½ off it. An entry is a function of
-    (seed, i, j, k) alone: the same bits on every machine and for any number of threads, and in a tensor with more
+    The symmetric part is generated: entries of variance 1 on the diagonal and ½ off it. An entry is a function of
+    (seed, i, j, k) alone: it has the same bits on every machine, for any number of threads, and in a tensor with more
     measurements or more unknowns. Entries are float32 numbers, so `fastquad.pack(A, dtype="float32")` stores them
-    without rounding. A sparse signal makes the rows of its support alone.
+    without rounding. For a sparse signal, only the rows of its support are generated.
 
     Parameters
     ----------
     m, n : int
-        How many measurements, of a signal of which length; both below 2³¹.
+        The number of measurements and the length of the signal, both below 2³¹.
     seed : int
         Between 0 and 2⁶⁴ − 1.
     dtype : dtype
@@ -50,7 +50,7 @@ class GaussianTensor(GeneratedTensor):
     """
 
     def __new__(cls, m: int, n: int, seed: int = 0, dtype: DTypeLike = np.float32) -> Any:
-        """Such a tensor; of complex numbers it is one of another kind."""
+        """Make a tensor; one of another class if the dtype is complex."""
         kind = np.dtype(dtype)
         if kind.kind not in "fc":
             raise TypeError(f"`dtype` must be float or complex, got {kind}.")

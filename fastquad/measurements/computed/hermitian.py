@@ -1,8 +1,8 @@
-"""Hermitian tensors whose entries are made when they are asked for, and never stored.
+"""Hermitian tensors whose entries are computed when they are needed, and never stored.
 
-A kind gives `_fill`, the entries of a list of pairs (j, k) for a block of 8 measurements, as in `blocks.py`, but
-complex. A full pass makes one block after the other in the packed layout (see kernels/hermitian.h) and contracts it
-there: memory is that of a block for each thread, and of the answer.
+A kind implements `_fill`, the entries of a list of pairs (j, k) for a block of 8 measurements, as in `blocks.py` but
+complex. A full pass computes one block after the other in the packed layout (see kernels/hermitian.h) and contracts it:
+the memory is that of one block for each thread, and of the answer.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from fastquad.measurements.dense.layout import GROUP, LANES, aligned_empty, bloc
 from fastquad.system import threads
 from fastquad.typing import Indices, Number
 
-# Sums over measurements are taken in so many parts, added up in their order, whatever the number of threads.
+# The number of partial sums over measurements, added in order; fixed, so that bits do not depend on threads.
 _PARTS = 4
 
 
 class GeneratedHermitianTensor(Measurements):
-    """Hermitian measurements with entries that `_fill` makes."""
+    """Hermitian measurements whose entries are computed by `_fill`."""
 
     @abstractmethod
     def _fill(self, block: int, j: Places, k: Places, out: Number) -> None:
@@ -161,7 +161,7 @@ class HermitianGaussianTensor(GeneratedHermitianTensor):
         part = np.empty((j.size, LANES))
         self.real._fill(block, j, k, part)
         out.real = part
-        # Made for j <= k; mirrored entries are conjugated, and the diagonal is real.
+        # The generator is symmetric in j and k: give entries below the diagonal the other sign, and the diagonal none.
         self.imaginary._fill(block, j, k, part)
         out.imag = np.sign(k - j)[:, None] * part
 

@@ -5,9 +5,9 @@
     diagonals.npy    (m, n), so that a sparse start reads almost nothing
     tensor.json      shape, dtype, layout, and a CRC-32 of every section (some 8 MB) of the blocks
 
-A folder is written beside, under the name PATH.partial, and renamed when it is whole (see `writer.py`). So what bears
-its name is complete, unless something else cut or altered it: the sizes are checked whenever it is opened, the
-checksums when it is verified.
+A folder is written as PATH.partial and renamed when it is complete (see `writer.py`). So a folder under its own name is
+complete, unless something else truncated or altered it: sizes are checked whenever it is opened, checksums when it is
+verified.
 """
 
 from __future__ import annotations
@@ -37,42 +37,42 @@ from fastquad.typing import Float
 FORMAT, VERSION = "fastquad packed tensor", 1
 BLOCKS, DIAGONALS, DESCRIPTION = "blocks.npy", "diagonals.npy", "tensor.json"
 _DTYPES = ("float16", "float32", "float64", "complex64", "complex128")
-#: Where the entries begin in blocks.npy: a whole page, so that they can be read past the page cache.
+#: The offset of the entries in blocks.npy: a whole page, so that they can be read past the page cache.
 DATA_START = 4096
 #: The largest size of a section, the unit of a checksum, in bytes; a section is at least one block.
 SECTION_BYTES = 8 << 20
-#: No description is longer: it has a checksum for each section.
+#: The longest description that is read, in bytes: it has a checksum for each section.
 _DESCRIPTION_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A complete packed folder: what its description says. Make it by `Folder.open`."""
+    """A complete packed folder, as its description says; made by `Folder.open`."""
 
     path: Path
     m: int
     n: int
     dtype: np.dtype
-    #: Blocks in a section; the last section may have fewer.
+    #: The number of blocks in a section; the last section may have fewer.
     section: int
     checksums: tuple[int, ...]
     diagonals_checksum: int
-    #: What blocks.npy was when the folder was opened.
+    #: The stamp of blocks.npy when the folder was opened.
     stamp: Stamp | None = field(default=None, compare=False)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Folder:
-        """The folder at a path, checked but for its checksums."""
+        """Open the folder at a path, checking everything but its checksums."""
         path = Path(path)
         folder = cls._described(path)
         _check_file(path, DIAGONALS, (folder.m, folder.n), folder.stored)
         seen = _check_file(path, BLOCKS, folder.shape, folder.stored)
-        # Absolute, for the process may go elsewhere while it reads.
+        # Make the path absolute: the process may change its working directory while it reads.
         return replace(folder, path=path.absolute(), stamp=seen)
 
     @classmethod
     def open_again(cls, path: str, description: str) -> Folder:
-        """The folder at a path where it is as described; for pickles, which hold its path."""
+        """Open the folder that a pickle names, if it still has the same description."""
         folder = cls.open(path)
         if folder.describe() != description:
             raise ValueError(f"`path`: {path!r} holds another tensor than the one that was pickled.")
@@ -128,7 +128,7 @@ class Folder:
         return threads.chunks(self.shape[0], self.section)
 
     def check_unchanged(self, descriptor: int) -> None:
-        """Raise where the open blocks.npy is not the one that this folder was opened with, as it was."""
+        """Raise an error if the open blocks.npy was changed or replaced since the folder was opened."""
         if stamp(descriptor) != self.stamp:
             raise changed(self.path)
 
@@ -155,7 +155,7 @@ class Folder:
         return diagonals.astype(np.float64)
 
     def check_section(self, index: int, data: Float) -> None:
-        """Raise where the blocks of a section are not those that were written."""
+        """Raise an error if the blocks of a section are not those that were written."""
         if checksum(data) != self.checksums[index]:
             raise _damaged(self.path, f"the checksum of section {index} of {BLOCKS} does not match")
 
@@ -172,11 +172,11 @@ class Folder:
 
 
 class FolderTensor(PackedTensor):
-    """A packed folder that fits in memory: mapped, and kept there by the system once it has been read.
+    """A packed folder that fits in memory: mapped, and cached by the system once it has been read.
 
-    Whoever reads the blocks looks first whether somebody has changed the file. That is an error then, and not the end
-    of the process, as reading beyond the end of a mapped file would be; a file that is cut in the middle of a pass
-    still ends it. A pickle holds the path.
+    Every read of the blocks first checks whether the file was changed. That is an error, while reading beyond the end
+    of a truncated mapped file would kill the process (as it still does if the file is truncated in the middle of a
+    pass). A pickle holds the path.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -226,7 +226,7 @@ def checksum(array: Float) -> int:
 def header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
     """The beginning of a `.npy` file whose data start at `DATA_START`."""
     said = {"descr": dtype.newbyteorder("<").str, "fortran_order": False, "shape": shape}
-    # Magic, version 1.0, the length of the rest in two bytes; the rest is padded with spaces, as NumPy's own.
+    # Write magic, version 1.0 and the length of the rest in two bytes; then the rest, padded with spaces as NumPy does.
     rest = repr(said).encode("latin1").ljust(DATA_START - 11) + b"\n"
     return b"\x93NUMPY\x01\x00" + len(rest).to_bytes(2, "little") + rest
 
@@ -235,7 +235,7 @@ def header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
 
 
 def _read_description(path: Path) -> dict[str, Any]:
-    """tensor.json, of a version that this code reads and as it was written."""
+    """The content of tensor.json, if its version is known and its checksum is right."""
     if not path.exists():
         unfinished = path.with_name(path.name + ".partial")
         more = f"; {str(unfinished)!r} is unfinished: pack the same A again to go on" if unfinished.exists() else ""
@@ -269,7 +269,7 @@ def _checksum_of(content: dict[str, Any]) -> int:
 
 
 def _check_file(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype) -> Stamp:
-    """Raise where a file is not an array of this shape, all of it; else, what tells whether it is changed."""
+    """The stamp of a file, after checking that it is a complete array of this shape."""
     expected = header(shape, dtype)
     try:
         with open_regular(path / name) as stream:
@@ -287,7 +287,7 @@ def _check_file(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype) 
 
 
 def _fill(stream: FileIO, view: memoryview) -> None:
-    """Read until the view is full: the system may give less at once."""
+    """Read until the view is full, in as many calls as the system needs."""
     while view:
         got = stream.readinto(view)
         if not got:

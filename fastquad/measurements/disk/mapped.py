@@ -1,4 +1,4 @@
-"""A `.npy` file as it is: mapped, never loaded whole."""
+"""Measurements in a `.npy` file, which is mapped and never loaded as a whole."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from fastquad.typing import Number
 
 
 class _Mapped:
-    """The array in a `.npy` file, in the place of one in memory.
+    """A mapped array in place of one in memory.
 
-    Whoever reads the array looks first whether somebody has changed the file: see `FolderTensor`. A pickle holds the
-    path.
+    Every read of the array first checks whether the file was changed: see `FolderTensor`. A pickle holds the path.
     """
 
     m: int
@@ -47,7 +46,7 @@ class MappedTensor(_Mapped, RawTensor):
 
 
 class MappedComplexTensor(_Mapped, ComplexTensor):
-    """The same for complex matrices."""
+    """Measurements on the array of complex numbers in a `.npy` file."""
 
     @property
     def _numbers(self) -> Number:
@@ -55,7 +54,7 @@ class MappedComplexTensor(_Mapped, ComplexTensor):
 
     @_numbers.setter
     def _numbers(self, numbers: Number) -> None:
-        """They are a view of the array."""
+        """Do nothing: the numbers are a view of the array."""
 
 
 def mapped_tensor(path: Path) -> MappedTensor | MappedComplexTensor:

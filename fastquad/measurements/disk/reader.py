@@ -1,10 +1,10 @@
-"""Reads of packed blocks from disk, ahead of the computation.
+"""Read packed blocks from disk, ahead of the computation.
 
-A few threads read some 64 MB at a time, with single large reads past the page cache, which neither fills it nor copies
-from it; while one part is used, the next ones arrive. The buffers are allocated once, and are all the memory it takes.
+A few threads read some 64 MB each, with single large reads past the page cache, which neither fill it nor copy from it.
+The next parts are read while one is used. The buffers are allocated once, and are all the memory that reading takes.
 
-Of a block only some byte ranges may be wanted: they are read to their places in the buffer, and the rest of it keeps
-what it had. So a kernel that touches only those works on it as on any block.
+If only some byte ranges of a block are needed, they are read to their places in the buffer, and the rest of the buffer
+is left as it is: kernels that touch only those ranges work on it as on any block.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from fastquad.measurements.disk.folder import BLOCKS, DATA_START, Folder
 from fastquad.system import threads
 from fastquad.typing import Float, Indices
 
-#: What the system reads past its cache begins and ends at multiples of this.
+#: Reads past the page cache begin and end at multiples of this.
 _PAGE = 4096
-#: A gap, in bytes, that is read and thrown away rather than skipped: beginning again takes about 20 µs on a
+#: The longest gap, in bytes, that is read and thrown away rather than skipped: a new read takes about 20 µs on a
 #: solid-state disk, as long as reading this much.
 _WORTH_SKIPPING = 48 << 10
-#: One read, if memory allows.
+#: The size of one read in bytes, if memory allows.
 _READ_BYTES = 64 << 20
-#: Reads in flight: enough for the disk to be busy at all times.
+#: The number of reads in flight: enough to keep the disk busy.
 _READS = 4
 
 Ranges = list[tuple[int, int]]
 
 
 class Reader:
-    """Reads a folder's blocks, a few at a time, into buffers of its own.
+    """Read the blocks of a folder, a few at a time, into buffers of its own.
 
     Parameters
     ----------
     folder : Folder
     memory : int
-        The largest size of all buffers, in bytes; two sections are needed at least.
+        The largest total size of the buffers, in bytes: at least two sections.
     verify : bool
         Whether to check a section against its checksum when it is first read as a whole.
     """
@@ -50,7 +50,7 @@ class Reader:
     def __init__(self, folder: Folder, memory: int, verify: bool) -> None:
         self.folder = folder
         room, unit = _READS + 1, folder.section * folder.block_bytes
-        # Whole sections of the folder, as only those can be verified.
+        # Read whole sections of the folder, because only those can be verified.
         count = max(1, _READ_BYTES // unit)
         while count > 1 and room * count * unit > memory:
             count //= 2
@@ -63,7 +63,7 @@ class Reader:
         self._parts = threads.chunks(folder.shape[0], count * folder.section)
         self.verifies = verify
         self._unverified = set(folder.sections()) if verify else set()
-        # A margin at both ends, because reads begin and end at whole pages.
+        # Leave a margin at both ends, because reads begin and end at whole pages.
         size = count * unit + 2 * _PAGE
         self._buffers = [np.frombuffer(mmap.mmap(-1, size), dtype=np.uint8) for _ in range(room)]
         self._lock = Lock()
@@ -89,7 +89,7 @@ class Reader:
         size = self.folder.block_bytes
         first = DATA_START + start * size
         buffer = self._buffers[index % len(self._buffers)]
-        # The data lie in the buffer as in the file, relative to pages.
+        # Place the data in the buffer as in the file, relative to pages.
         shift = first % _PAGE
         if ranges is None:
             count = _fill(descriptor, buffer, first - shift, 0, shift + (stop - start) * size)
@@ -110,7 +110,7 @@ class Reader:
         return start, blocks
 
     def _verify(self, start: int, blocks: Float) -> None:
-        """Check the sections that lie in these blocks, each once."""
+        """Check the sections in these blocks that were not checked before."""
         for first, last in threads.chunks(len(blocks), self.folder.section):
             section = (start + first, start + last)
             if section in self._unverified:
@@ -121,18 +121,18 @@ class Reader:
 def _open(folder: Folder) -> tuple[int, bool]:
     """A descriptor of the blocks, and whether it reads past the page cache."""
     path = folder.path / BLOCKS
-    # Not to wait for the other end of a FIFO, should there be one by now.
+    # Do not wait for the other end of a FIFO, if there is one by now.
     patience = getattr(os, "O_NONBLOCK", 0)
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECT | patience), True
-    except (AttributeError, OSError) as error:  # neither on every platform nor on every file system
+    except (AttributeError, OSError) as error:  # not every platform or file system has O_DIRECT
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         return os.open(path, os.O_RDONLY | patience | getattr(os, "O_BINARY", 0)), False
 
 
 def _fill(descriptor: int, buffer: NDArray[np.uint8], origin: int, low: int, high: int) -> int:
-    """buffer[low:high] = the bytes of the file from origin + low on, and up to a whole page more; how many."""
+    """Read the file from origin + low on into buffer[low:high], and up to a whole page more; returns the bytes read."""
     end = -(-high // _PAGE) * _PAGE
     position = low
     while position < high:
@@ -144,9 +144,9 @@ def _fill(descriptor: int, buffer: NDArray[np.uint8], origin: int, low: int, hig
 
 
 def ranges_of(cells: Indices, width: int, size: int) -> Ranges | None:
-    """The byte ranges that hold these cells of `width` bytes, in a block of `size`; None for all of it.
+    """The byte ranges that hold these cells of `width` bytes, in a block of `size`; None for the whole block.
 
-    Ranges that lie close together are read as one, with what is between them.
+    Ranges that lie close together are merged, with the gap between them.
     """
     starts = np.unique(cells) * width
     if not starts.size:

@@ -1,4 +1,4 @@
-"""What can be packed to disk: each source gives packed blocks of 8 measurements, a few at a time."""
+"""Sources that can be packed to disk: each gives packed blocks of 8 measurements, a few at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastquad.typing import Float, Number
 class Source(Protocol):
     """Matrices that can be packed.
 
-    `m` is None where it is not known before the end. A `sequential` source is read once, from its beginning.
+    `m` is None if it is not known before the end. A `sequential` source can only be read once, from its beginning.
     """
 
     m: int | None
@@ -27,7 +27,7 @@ class Source(Protocol):
     sequential: bool
 
     def pack(self, first: int, out: Float, n_threads: int) -> int:
-        """Write the blocks from `first` on, as many as out (blocks, entries, 8) has; the count of measurements."""
+        """Fill out (blocks, entries, 8) with the blocks from `first` on; returns the number of measurements."""
 
 
 class MeasuredSource:
@@ -78,7 +78,7 @@ class IteratedSource:
         return count
 
     def _take(self) -> Number:
-        """The next 8 matrices, or as many as there are."""
+        """The next 8 matrices, or fewer at the end."""
         taken = np.empty((LANES, self.n, self.n), dtype=np.complex128 if self.dtype.kind == "c" else np.float64)
         count = 0
         while count < LANES:

@@ -1,11 +1,11 @@
 """A packed folder larger than memory: every contraction is one pass of large reads, within a memory budget.
 
-Each part of the folder that arrives (see `reader.py`) is a small packed tensor, and is contracted by its kernels while
-the next parts are read. A sum over all measurements is kept in the packed layout until the end; the sweep reads each
-part once, for its residuals and for its sum.
+Each part of the folder that has been read (see `reader.py`) is a small packed tensor, and is contracted by its kernels
+while the next parts are read. A sum over all measurements stays in the packed layout until the end; the sweep reads
+each part once, for its residuals and for its sum.
 
-Of a few rows, or of a block, only the byte ranges that hold them are read. Rows that a solver expects to need, or that
-sparse signals have, are gathered in one pass and stay in memory.
+For a few rows, or for a block, only the byte ranges that hold them are read. Rows that a solver announces, or that
+sparse signals need, are gathered in one pass and stay in memory.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from fastquad.typing import Indices, Number
 class StreamedTensor(Measurements):
     """A packed folder that is read anew for every pass; made by `fastquad.open`.
 
-    `bytes_read` counts what was read from it so far. A folder that is changed or replaced meanwhile is an error in the
-    next pass. A pickle holds the path.
+    `bytes_read` counts the bytes read from it so far. If the folder is changed or replaced meanwhile, the next pass
+    raises an error. A pickle holds the path.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class StreamedTensor(Measurements):
         self.folder = folder
         self.memory: int = memory
         self.m, self.n, self.dtype = folder.m, folder.n, folder.dtype
-        # Reading ahead needs a few buffers; the rest of the budget is for rows, for the answers and for the solver.
+        # Take a quarter of the budget for reading ahead; the rest is for rows, answers and the solver.
         least = 2 * folder.section * folder.block_bytes
         self._reader = Reader(folder, max(memory // 4, min(memory, least)), verify)
         self._kept: dict[int, NDArray[Any]] = {}
@@ -63,7 +63,7 @@ class StreamedTensor(Measurements):
 
     @property
     def bytes_read(self) -> int:  # type: ignore[override]
-        """Bytes that were read from the disk so far."""
+        """The number of bytes read from disk so far."""
         return self._reader.bytes_read
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -150,14 +150,14 @@ class StreamedTensor(Measurements):
         wanted = list(dict.fromkeys(map(int, rows)))
         if len(wanted) > self._rows_that_fit:
             return
-        # The last to be used is the last to go.
+        # Move the rows in use to the end: those not used for longest are dropped first.
         self._kept |= {j: self._kept.pop(j) for j in wanted if j in self._kept}
         new = np.array([j for j in wanted if j not in self._kept], dtype=np.intp)
         if new.size:
             self._keep(new, n_threads)
 
     def _keep(self, new: Indices, n_threads: int) -> None:
-        """Gather these rows, (m, n) each, in one pass; those that were not used for longest make room for them."""
+        """Gather these rows, (m, n) each, in one pass, dropping those that were not used for longest."""
         while len(self._kept) + new.size > self._rows_that_fit:
             del self._kept[next(iter(self._kept))]
         rows = np.empty((new.size, self.m, self.n), dtype=row_dtype(self.dtype))

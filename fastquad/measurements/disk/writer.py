@@ -1,13 +1,13 @@
-"""Packing to disk: any source, a section at a time, so that a crash or a full disk costs one section.
+"""Pack any source to disk, a section at a time, so that a crash or a full disk costs one section.
 
-The folder grows under the name PATH.partial, beside its place:
+The folder is written as PATH.partial:
 
     blocks.npy        sections, one after the other
     progress.jsonl    a line that says what is being packed, then the checksum of each section that was written
 
-and takes its name when it is whole and on the disk. A second call finds PATH.partial, checks each section that it
-claims against its checksum, checks that A is the same (bit for bit, where it looks), drops what is torn, and goes on.
-While one section is written, the next one is packed.
+and renamed when it is complete and synced to disk. A second call finds PATH.partial, checks each of its sections
+against the checksum, checks that A is the same (by a block of each section), drops incomplete sections, and goes on.
+The next section is packed while one is written.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from fastquad.typing import Float
 _log = logging.getLogger("fastquad")
 
 _PROGRESS = "progress.jsonl"
-#: What is packed at once.
+#: The number of bytes that are packed at once.
 _UNIT_BYTES = 256 << 20
-#: The system may hold back so much of what was written.
+#: The number of bytes written between two syncs to disk.
 _SYNC_BYTES = 256 << 20
-# Not on every platform.
+# Sync the data of a file; not every platform has fdatasync.
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
@@ -62,7 +62,7 @@ def write(source: Source, path: Path, dtype: np.dtype, n_threads: int) -> None:
     busy = f"`path`: another process is packing into {str(partial)!r}."
     with explained("path", partial, "What is packed stays: make room and pack the same A again to go on, or remove it"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Held until the folder has its name: whoever comes next finds it there.
+        # Hold the lock until the folder is renamed, so that the next process finds it in place.
         with alone(path.with_name(path.name + ".partial.lock"), busy):
             if os.path.lexists(path):
                 raise FileExistsError(f"`path`: {str(path)!r} exists already: remove it, or choose another name.")
@@ -71,7 +71,7 @@ def write(source: Source, path: Path, dtype: np.dtype, n_threads: int) -> None:
                 with open_alone(partial / _PROGRESS, busy) as progress:
                     _Packing(source, partial, dtype, n_threads).run(progress)
             except NotFinite:
-                # Nobody can go on from here.
+                # Remove what no later call could continue.
                 shutil.rmtree(partial)
                 raise
             (partial / _PROGRESS).unlink()
@@ -88,7 +88,7 @@ class _Packing:
         self.entries, self.stored = block_rows(source.n, dtype), stored_as(dtype)
         self.block_bytes = self.entries * LANES * self.stored.itemsize
         self.section = max(1, SECTION_BYTES // self.block_bytes)
-        # Sections that are packed together, so that all threads have something to do.
+        # The number of sections packed at once, enough for all threads.
         self.unit = self.section * max(1, _UNIT_BYTES // (self.section * self.block_bytes))
         self.unsynced = 0
         self.checksums: list[int] = []
@@ -97,7 +97,7 @@ class _Packing:
         self.buffers = [aligned_empty(shape, self.stored) for _ in range(2)]
 
     def run(self, progress: FileIO) -> None:
-        """Write what is missing, and the description."""
+        """Write the missing sections and the description."""
         with open_alone(self.partial / BLOCKS, f"`path`: {str(self.partial)!r} is in use.") as blocks:
             m = written = self._resume(progress, blocks)
             if written:
@@ -124,7 +124,7 @@ class _Packing:
     # -- sections -----------------------------------------------------------------------------------------------
 
     def _packed_units(self, first: int, done: int) -> Iterator[tuple[Float, int]]:
-        """(blocks, how many measurements they hold) from a block on; while some are written, the next are packed."""
+        """(blocks, number of measurements in them) from a block on; the next are packed while some are written."""
         if self.source.m is not None and done >= self.source.m:
             return
         for data, count in threads.ahead(self._pack_unit, ((first, index) for index in itertools.count())):
@@ -134,27 +134,27 @@ class _Packing:
                 return
 
     def _pack_unit(self, first: int, index: int) -> tuple[Float, int]:
-        """A unit of the source, packed; it is overwritten two units later."""
+        """Pack a unit of the source, into a buffer that is overwritten two units later."""
         buffer = self.buffers[index % 2]
         count = self.source.pack(first + index * self.unit, buffer, self.n_threads)
         return buffer[: -(-count // LANES)], count
 
     def _append(self, progress: FileIO, blocks: FileIO, data: Float, count: int) -> None:
-        """Write a section, and say so. Should the power fail, its checksum tells whether the disk had it."""
+        """Write a section, then its checksum: after a power failure that tells whether the section is complete."""
         position = DATA_START + len(self.checksums) * self.section * self.block_bytes
         write_all(blocks, position, data.data.cast("B"))
         self.unsynced += data.nbytes
         if self.unsynced > _SYNC_BYTES:
             _sync_data(blocks.fileno())
             if hasattr(os, "posix_fadvise"):
-                # It will not be read soon: leave the memory to others.
+                # Drop what was written from the page cache: it will not be read soon.
                 os.posix_fadvise(blocks.fileno(), 0, position + data.nbytes, os.POSIX_FADV_DONTNEED)
             self.unsynced = 0
         self._note(data, count)
         write_all(progress, progress.tell(), f"{json.dumps([self.checksums[-1], count])}\n".encode())
 
     def _note(self, data: Float, count: int) -> None:
-        """Keep what the description will say of a section."""
+        """Remember the entries of the description for a section."""
         self.checksums.append(checksum(data))
         diagonals = packed_tensor(data, count, self.source.n, self.dtype)._diagonals(1)
         self.diagonals.append(diagonals.astype(self.stored))
@@ -162,13 +162,13 @@ class _Packing:
     # -- going on -------------------------------------------------------------------------------------------------
 
     def _resume(self, progress: FileIO, blocks: FileIO) -> int:
-        """Take over the sections that an earlier call wrote; how many measurements they hold."""
+        """Take over the sections that an earlier call wrote; returns the number of measurements in them."""
         what: dict[str, Any] = {
             "format": FORMAT, "version": VERSION, "m": self.source.m, "n": self.source.n, "dtype": self.dtype.name,
             "section": self.section,
         }  # fmt: skip
         progress.seek(0)
-        lines = progress.read().split(b"\n")[:-1]  # the last one is torn, or empty
+        lines = progress.read().split(b"\n")[:-1]  # the last one is incomplete, or empty
         if not lines:
             progress.truncate(0)
             write_all(progress, 0, f"{json.dumps(what)}\n".encode())
@@ -191,7 +191,7 @@ class _Packing:
         return total
 
     def _read(self, blocks: FileIO, index: int, count: int) -> Float | None:
-        """A section that was written, or None where it is not whole."""
+        """A section that was written, or None if it is incomplete."""
         if not 0 < count <= self.section * LANES:
             return None
         data = self.buffers[0][: -(-count // LANES)]
@@ -205,10 +205,10 @@ class _Packing:
         return data
 
     def _check_same(self, index: int, data: Float, count: int) -> None:
-        """Raise where A is not what this section was packed from."""
+        """Raise an error if this section was packed from another A."""
         again = self.buffers[1][: self.section]
         if self.source.sequential:
-            # It has to be read anyway.
+            # A sequential source has to be read anyway, so compare all of it.
             same = self.source.pack(index * self.section, again, self.n_threads) == count
             same = same and again[: len(data)].tobytes() == data.tobytes()
         else:
@@ -218,7 +218,7 @@ class _Packing:
             raise ValueError(f"`path`: {str(self.partial)!r} was begun with another A: remove it.")
 
     def _check_room(self, blocks: FileIO) -> None:
-        """Raise before the work where the disk has no room for what is missing."""
+        """Raise an error early if the disk has no room for the missing sections."""
         if self.source.m is None:
             return
         needed = DATA_START + -(-self.source.m // LANES) * self.block_bytes - os.fstat(blocks.fileno()).st_size
@@ -228,7 +228,7 @@ class _Packing:
 
 
 def _entry(line: bytes) -> tuple[int, int]:
-    """(checksum, how many measurements) of a section, from its line; zeros where the line says something else."""
+    """(checksum, number of measurements) of a section, from its line; zeros if the line is something else."""
     try:
         expected, count = map(int, parsed(line))
     except (ValueError, TypeError):
