@@ -18,8 +18,7 @@ Rows = list[dict[str, Any]]
 def main(folder: Path) -> None:
     FIGURES.mkdir(exist_ok=True)
     found = {}
-    for number in range(1, 9):
-        name = f"fig{number}"
+    for name in (*(f"fig{number}" for number in range(1, 9)), "noise"):
         for end in ("csv", "json", "png", "svg"):
             source = folder / name / f"{name}.{end}"
             if source.exists():
@@ -31,6 +30,8 @@ def main(folder: Path) -> None:
         write("fig2_methods", success_by_method(found["fig2"]["rows"]))
     if "fig3" in found:
         write("fig3_errors", errors(found["fig3"]["rows"]))
+    if "noise" in found:
+        write("noise_errors", levels(found["noise"]["rows"]))
     for name, along in (("fig6", "m"), ("fig8", "sigma")):
         if name in found:
             write(f"{name}_cosines", cosines(found[name]["rows"], along))
@@ -76,6 +77,17 @@ def errors(rows: Rows) -> list[list[str]]:
             mine = {row["m"]: row for row in rows if (row["sigma"], row["method"]) == (sigma, method)}
             means = [f"{mine[value]['mean']:.4f}" for value in m]
             lines.append([f"{sigma:g}", method, *means, f"{mine[m[-1]]['slope']:.2f}".replace("-", "−")])
+    return lines
+
+
+def levels(rows: Rows) -> list[list[str]]:
+    """The error against the level of the noise: the mean of each method."""
+    sigmas = sorted({row["sigma"] for row in rows})
+    lines = [["k, m", "method", *(f"σ = {sigma:g}" for sigma in sigmas)]]
+    for k, m in dict.fromkeys((row["k"], row["m"]) for row in rows):
+        for method in dict.fromkeys(row["method"] for row in rows):
+            mean = {row["sigma"]: row["mean"] for row in rows if (row["k"], row["method"]) == (k, method)}
+            lines.append([f"{k}, {m}", method, *(f"{mean[sigma]:.3f}" for sigma in sigmas)])
     return lines
 
 

@@ -15,7 +15,7 @@ from fastquad.typing import Float
 _SWEEPS, _BURN_IN = 8, 0.2
 
 
-def posterior_mean(A: Float, y: Float, x: Float, sigma: float, rng: np.random.Generator, rounds: int = 60) -> Float:
+def posterior_mean(A: Float, y: Float, x: Float, sigma: float, rng: np.random.Generator, rounds: int = 200) -> Float:
     """The posterior mean under a spike-and-slab prior and noise of standard deviation σ, for x of norm 1."""
     m, n = len(A), x.size
     length = -(-m // growth.MULTIPLE) * growth.MULTIPLE

@@ -34,6 +34,13 @@ SETTINGS: Settings = {
     "max_iter": 1000,
 }
 
+_LABELS = {
+    "TWF": "TWF, told ‖x‖",
+    "AMP–LM": "default call, told nothing",
+    "least squares": "least squares, told the support",
+    "Bayes": "Bayes optimum",
+}
+
 
 def cells(settings: Settings) -> list[Row]:
     return [{"k": k, "m": m} for k, m in zip(settings["k"], settings["m"], strict=True)]
@@ -94,13 +101,16 @@ def draw(result: Result) -> Any:
     for ax, (k, m) in zip(panels, shapes, strict=False):
         ax.set(title=f"k = {k}, m = {m}", xscale="log", yscale="log")
         for (method,), group in grouped([row for row in result.rows if row["k"] == k], "method"):
-            curve(ax, group, "sigma", STYLES[method], method)
+            curve(ax, group, "sigma", STYLES[method], _LABELS[method])
+        sigmas = sorted({row["sigma"] for row in result.rows})
+        ax.set_xticks(sigmas, [f"{sigma:g}" for sigma in sigmas])
+        ax.minorticks_off()
         ax.grid(alpha=0.3)
-        ax.legend(fontsize="small")
+    panels[0].legend(fontsize="small")
     for place in range(len(shapes), len(panels)):
         panels[place].remove()
     count = min(row["trials"] for row in result.rows)
-    figure.supxlabel("standard deviation of the noise", fontsize="medium")
+    figure.supxlabel("standard deviation σ of the noise, for ‖x‖ = 1", fontsize="medium")
     figure.supylabel("mean relative error", fontsize="medium")
     figure.suptitle(
         f"{result.experiment.title}: n = {result.experiment.settings['n']}, {count} trials", fontsize="medium"

@@ -31,7 +31,6 @@ SETTINGS: Settings = {
     "threshold": "soft",
     "mu": 0.1,
     "max_iter": 1000,
-    "max_passes": 300,
     "dtype": "float32",
 }
 
@@ -57,7 +56,7 @@ def trial(settings: Settings, cell: Row, trial: int) -> list[Row]:
             # The residual stays at the noise: the tolerance only says which steps, 1e-8 of x, are negligible.
             return solve(packed, y, method=twf, norm=1.0, tol=1e-6, max_iter=settings["max_iter"])
         if method == "AMP–LM":
-            return solve(packed, y, max_passes=settings["max_passes"])
+            return solve(packed, y)
         # From x itself: the minimum next to it is the bound that a method without the support is held to.
         prior = Sparse(support=np.flatnonzero(problem.x))
         return solve(packed, y, prior=prior, method="lm", x0=problem.x)
