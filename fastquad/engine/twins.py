@@ -26,6 +26,8 @@ from fastquad.typing import Asks, Float, Indices
 # How alike the diagonals of two coordinates are that may take each other's place: in double, in single precision.
 _ALIKE, _ROUNDED_ALIKE = 4e-12, 8e-6
 _RELABELLINGS, _NODES, _MATRICES = 20, 4000, 24
+# Relabelled, x leaves at most this share of y, or as many times what it leaves itself.
+_NEARLY, _ERRORS = 0.1, 3.0
 # Products of two vectors that differ by less than this share say nothing of their difference.
 _BEYOND_ROUNDING = 1e-5
 # Under noise, rows of the matrices that see each direction by this share of the average tell a twin from x.
@@ -197,9 +199,16 @@ class Twins(Tests):
 
     def _any_fits(self, twins: Iterable[Float]) -> Asks[str]:
         """What is said of the first of these that is another signal and fits."""
+        size = float(np.linalg.norm(self.problem.y))
         for twin in twins:
             if apart(twin, self.answer.x) > self.measure.apart:
-                refitted = yield from self._refit(self.problem.completed(twin), np.flatnonzero(twin))
+                start = self.problem.completed(twin)
+                # A relabelling that leaves the matrices as they are leaves the measurements: what does not nearly fit
+                # is no twin, and steps from it would lead anywhere.
+                left = (yield from self.answer.products(start)) @ start - self.problem.y
+                if float(np.linalg.norm(left)) > max(_NEARLY * size, _ERRORS * float(np.linalg.norm(self.answer.r))):
+                    continue
+                refitted = yield from self._refit(start, np.flatnonzero(twin))
                 if refitted is not None and self._rival(refitted):
                     return self._shown()
         return ""
