@@ -108,16 +108,6 @@ def test_low_rank_agrees_with_its_twin(m, R, n, dtype, weights):
     assert_agrees(A, array)
 
 
-@pytest.mark.skipif(not EXAMPLES.exists(), reason="the examples are not here")
-def test_the_optics_of_the_example_are_sums_of_intensities():
-    """Against light that is sent through mask and lens, source by source."""
-    example = runpy.run_path(str(EXAMPLES / "coherent_imaging.py"))
-    x = example["digit"]()
-    factors, weights = example["optics"](2, 3, np.random.default_rng(0))
-    y = fq.LowRankTensor(factors, weights).measure(x)
-    np.testing.assert_allclose(y, np.abs(factors @ x) ** 2 @ weights, rtol=1e-12, atol=1e-15)
-
-
 def test_one_term_is_rank_one():
     a = np.random.default_rng(0).standard_normal((9, 5))
     x = np.ones(5)
