@@ -1,17 +1,16 @@
-"""Checkpoints: a solve that was killed goes on, and ends with the same bits.
+"""Checkpoints: resume a solve that was killed, and end with the same bits.
 
-A solver is a generator that asks for contractions of A and is deterministic, so the answers that it was given are its
-state: read from a journal in place of A, they bring a new generator to where the old one was. An answer is far
-smaller than what was read for it, 4/n of a pass for products. It is written down where that is quicker than to make
-it again; one that was not is made again. The journal grows to the size of A at most (or 1 GB): what comes later is not
-kept.
+A solver is a deterministic generator that asks for contractions of A, so the answers that it was given are its state:
+replayed from a journal, they bring a new generator to where the old one was. An answer is far smaller than what was
+read for it, 4/n of a pass for products. It is saved if writing it is quicker than computing it again; answers that were
+not saved are computed again. The journal grows to at most the size of A (or 1 GB); later answers are not saved.
 
-Methods of many cheap steps say at each what they would go on from (`Snapshot`). Then the last of those is kept, and no
-answers.
+Methods of many cheap steps yield at each step a `Snapshot` that they could resume from. For them the last snapshot is
+saved, and no answers.
 
     header      format, version, digests of what is solved (see `fingerprint`), the memory budget
-    answer *    in the order of the requests, each with the digest of its request: where that is another one, as it may
-                be on a machine with another BLAS, the rest is dropped and the solve goes on from there
+    answer *    in the order of the requests, each with the digest of its request; if a digest differs, as it may on a
+                machine with another BLAS, the rest is dropped and the solve goes on from there
   or snapshot *
   or solutions  of a solve that has ended by itself: the same call returns them
 """
@@ -38,21 +37,21 @@ from fastquad.solution import Solution, Status
 from fastquad.system.records import Journal, Record
 
 FORMAT, VERSION = "fastquad checkpoint", 2
-# How fast a disk writes, in bytes a second: an answer that is made again sooner than it is written is not written.
+# The speed of a disk, in bytes a second: an answer that is computed faster than it would be written is not saved.
 _WRITE_SPEED = 1e9
 # Seconds between two snapshots.
 _INTERVAL = 0.2
-# A file of snapshots begins anew where it is larger.
+# The size in bytes beyond which a file of snapshots is started afresh.
 _SNAPSHOT_BYTES = 32 << 20
 _LEAST_LIMIT = 1 << 30
-# After these the solve can go on, given more.
+# The statuses after which a solve can go on with a larger budget.
 _UNFINISHED = (Status.MAX_ITER, Status.MAX_PASSES, Status.MAX_TIME, Status.STOPPED)
 
 
 class Checkpoint:
     """The checkpoint of one call of `solve`; a context manager, which closes the file.
 
-    `memory` is the budget that the solve was begun with, and `bytes_read` what earlier calls have read from disk.
+    `memory` is the budget that the solve was begun with, and `bytes_read` the bytes that earlier calls read from disk.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -61,9 +60,9 @@ class Checkpoint:
         self.header: Record | None = None
         self.memory: int | None = None
         self.bytes_read = 0
-        #: The requests, asked once a solve, that the runs of the last snapshot have paid for.
+        #: The requests answered once in a solve that the runs of the last snapshot were already charged for.
         self.paid: list[str] = []
-        #: The time that the last answer was given at, in seconds of solving; None where that is now.
+        #: When the last answer was given, in seconds of solving; None if it was not replayed.
         self.elapsed: float | None = None
         self._index = 0
         self._recording = True
@@ -105,16 +104,16 @@ class Checkpoint:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """In here, records are taken apart. Their checksums are right, but who altered them may have seen to that."""
+        """Report an error in decoding records as an altered file: a right checksum does not rule that out."""
         try:
             yield
         except (KeyError, TypeError, IndexError, AttributeError, OverflowError, ValueError) as error:
             raise ValueError(f"`checkpoint`: {str(self.path)!r} was altered: remove it.") from error
 
     def begin(self, parts: Mapping[str, Any], memory: int, nbytes: int, read_by_now: Callable[[], int]) -> None:
-        """Bind the file to what is solved, or raise where it belongs to something else.
+        """Bind the file to this solve, or raise an error if it belongs to another one.
 
-        `parts` are the arguments of the solve by name, `nbytes` the size of A, and `read_by_now()` what was read from
+        `parts` are the arguments of the solve by name, `nbytes` the size of A, and `read_by_now()` the bytes read from
         disk so far.
         """
         digests = {"the version of fastquad": _version()}
@@ -146,7 +145,7 @@ class Checkpoint:
                 self.paid = [str(name) for name in self._snapshot.said["paid"]]
 
     def solutions(self) -> list[Solution] | None:
-        """The answers, where the solve has ended by itself."""
+        """The solutions, if the solve has ended by itself."""
         record = self.journal.peek()
         if record is None or record.said.get("kind") != "solutions":
             return None
@@ -154,7 +153,7 @@ class Checkpoint:
             return [_solution(state) for state in decoded(record.said["solutions"], record.arrays)]
 
     def states(self, count: int) -> list[dict[str, Any] | None]:
-        """The state of each of `count` runs at the last snapshot; None where there is none."""
+        """The state of each of `count` runs at the last snapshot; None for each if there is no snapshot."""
         if self._snapshot is None:
             return [None] * count
         with self._reading():
@@ -164,7 +163,7 @@ class Checkpoint:
             return states
 
     def restored(self, start: Callable[[dict[str, Any] | None], Run], state: dict[str, Any] | None) -> Run:
-        """A run in a state that was kept; `start` makes one whose method goes on from its own snapshot."""
+        """A run in a saved state; `start` makes a run whose method resumes from its snapshot."""
         run = start(None if state is None else state.get("solver"))
         if state is not None:
             with self._reading():
@@ -182,7 +181,7 @@ class Checkpoint:
         return self._recording and self.journal.peek() is not None
 
     def answers(self, requests: list[Any], make: Callable[[], list[Any]], elapsed: float) -> list[Any]:
-        """The answers to these requests: from the journal, or as `make` makes them."""
+        """The answers to these requests: from the journal, or computed by `make`."""
         index, self._index = self._index, self._index + 1
         self.elapsed = None
         if not self._recording:
@@ -200,7 +199,7 @@ class Checkpoint:
         start = time.perf_counter()
         answers = [dense(answer) for answer in make()]
         seconds = time.perf_counter() - start
-        # What comes before an answer that is there already cannot be put in.
+        # Only append: an answer cannot be inserted before one that is already saved.
         if record is None:
             self._write_answers(answers, {"index": index, "request": key, "elapsed": elapsed + seconds}, seconds)
         return answers
@@ -219,13 +218,13 @@ class Checkpoint:
 
     @property
     def total_read(self) -> int:
-        """What this call and earlier ones have read from disk."""
+        """The bytes that this call and earlier ones have read from disk."""
         return self.bytes_read + self._read_by_now()
 
     # -- snapshots and the end ----------------------------------------------------------------------------------
 
     def pause(self, runs: list[Run]) -> None:
-        """Between two answers: keep what the runs would go on from, where all of them say so."""
+        """Between two answers: save a snapshot of the runs, if all of them offer one."""
         live = [run for run in runs if run.solution is None]
         if all(run.snapshot is None for run in live):
             return
@@ -233,12 +232,12 @@ class Checkpoint:
         if self.replaying or any(run.snapshot is None for run in live) or now - self._saved_at < _INTERVAL:
             return
         encoder = Encoder()
-        # The encoder must not meet the address of an array that is gone: all are made before it begins.
+        # Make all states before encoding: the encoder knows arrays by their addresses, so none may be freed meanwhile.
         states = [_state(run) for run in runs]
         said = {"kind": "snapshot", "bytes_read": self.total_read, "paid": self.paid}
         record = Record(said | {"runs": encoder(states)}, encoder.arrays)
         if self._recording or self.journal.position > _SNAPSHOT_BYTES:
-            # The first one takes the place of the answers so far.
+            # Replace the answers so far by the first snapshot.
             assert self.header is not None
             self.journal.restart([self.header, record])
         else:
@@ -246,7 +245,7 @@ class Checkpoint:
         self._recording, self._saved_at = False, now
 
     def finish(self, solutions: list[Solution]) -> None:
-        """Keep the answers in the place of all else, unless the solve could go on with a larger budget."""
+        """Replace the file's content by the solutions, unless the solve could go on with a larger budget."""
         if any(solution.status in _UNFINISHED for solution in solutions):
             return
         encoder = Encoder()
@@ -256,7 +255,7 @@ class Checkpoint:
 
 
 def _checked(path: Any) -> Path:
-    """The path of a file that is there, or may be made: links are followed, so that what they lead to is replaced."""
+    """The path of a file that exists or can be created; links are followed, so that their target is replaced."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"`checkpoint` must be a path, got {type(path).__name__}.")
     file = Path(os.path.realpath(Path(path).expanduser()))
@@ -273,12 +272,12 @@ def _checked(path: Any) -> Path:
 
 
 def _known_by(request: Any) -> tuple[Any, ...]:
-    """What tells a request from another: its kind and what it asks for."""
+    """What identifies a request: its kind and its arguments."""
     return (type(request).__name__, *(part for part in request.arguments() if not callable(part)))
 
 
 def _state(run: Run) -> dict[str, Any]:
-    """A run that has ended, or what it can go on from."""
+    """The state of a run: its solution, or what it can resume from."""
     if run.solution is not None:
         return {"solution": _plain(run.solution)}
     return {"run": run.state(), "solver": run.snapshot}
@@ -295,5 +294,5 @@ def _solution(state: dict[str, Any]) -> Solution:
 
 @cache
 def _version() -> str:
-    """This version of fastquad; looked up once, for it is read from a file."""
+    """This version of fastquad, looked up once because it is read from a file."""
     return version("fastquad")

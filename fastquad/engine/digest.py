@@ -1,8 +1,7 @@
-"""What tells one solve from another, in a few bytes: the digest of A, y, the method and its options.
+"""Identify a solve by a few bytes: the digest of A, y, the method and its options.
 
-A digest says whether two things are the same, and is the same in every process. A tensor is known by its own means
-(the checksums of a folder, the seed of an ensemble) or by a sample of its entries; a decoder by what it makes of a few
-codes.
+Equal things have equal digests, in every process. A tensor is identified by its own means (the checksums of a folder,
+the seed of an ensemble) or by a sample of its entries; a decoder by its signals for a few codes.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def digest(*values: Any) -> str:
 
 
 def _feed(hashed: Any, value: Any) -> None:
-    """Put a value into a hash, with what tells it from others that have the same bytes."""
+    """Add a value to a hash, with its type and shape, so that equal bytes of another kind differ."""
     if isinstance(value, np.generic):
         value = value.item()
     hashed.update(f"{type(value).__qualname__}:".encode())

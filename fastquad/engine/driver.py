@@ -5,14 +5,14 @@ each step.
 
     W = yield Products(x)              # W[i] = Ã_i x, one pass over A
     yield Step(x, residual)            # history, callback, budgets
-    return Outcome(x, residual, converged=True)
+    return Outcome(x, residual, End.CONVERGED)
 
-The driver answers. It counts what is read, keeps the best answer, and stops the generator when a budget is
+The driver answers. It counts what is read, keeps the best iterate, and stops the generator when a budget is
 spent or the callback says so. For b signals it runs b generators side by side and answers their requests of
-one kind with a single pass, so every solver shares its passes over a batch without knowing of it.
+one kind with a single pass, so every solver shares its passes over a batch without knowing it.
 
-An iterate is kept as it was reported: a solver makes a new array for each, and never writes to one that it has
-handed over.
+Iterates are kept without copying: a solver makes a new array for each, and never writes to one that it has
+reported.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from fastquad.typing import Asks
 if TYPE_CHECKING:
     from fastquad.engine.checkpoint import Checkpoint
 
-# With so few entries of A, the matrices of a solver are too small for more than one thread of BLAS.
+# The number of entries of A below which a solver's matrices are too small for more than one thread of BLAS.
 _SMALL = 1 << 25
-# Threads of BLAS spin for a tenth of a second after each call and take their cores from the next pass over A. On so few
-# cores they gain less than that costs: on two, LM took half the time without them at n = 500, m = 1000.
+# The number of cores below which BLAS stays on one thread. Its threads spin for a tenth of a second after each call and
+# slow down the next pass over A; on two cores, LM took half the time without them at n = 500, m = 1000.
 _FEW_CORES = 4
 
 
@@ -52,11 +52,11 @@ def drive(
 ) -> list[Solution]:
     """Run the generators to their ends, answering requests of one kind with one pass over A.
 
-    `blas_threads` lets BLAS use its threads in any case: for methods whose work is in matrices of their own.
+    `blas_threads` lets BLAS use its threads in any case, for methods that mostly work on matrices of their own.
     """
     few = measurements.m * measurements.n**2 <= _SMALL or threads.cores() <= _FEW_CORES
     blas = nullcontext() if blas_threads or not few else threads.single_threaded_blas()
-    # What overflows ends as a status, so NumPy need not warn of it.
+    # Silence NumPy's warnings of overflow: it ends in a status.
     with np.errstate(over="ignore", invalid="ignore"), blas, Watch(runs) as watch:
         _drive(_Answerer(measurements, n_threads, checkpoint, watch), runs)
     return [run.solution for run in runs if run.solution is not None]
@@ -76,7 +76,7 @@ def _drive(answerer: _Answerer, runs: list[Run]) -> None:
         kinds: dict[Any, list[Run]] = {}
         for run in live:
             kinds.setdefault(type(run.request), []).append(run)
-        # Take the kind that most runs wait for; the others wait until more of them can share a pass.
+        # Serve the kind that most runs wait for; the others wait until more of them can share a pass.
         kind, group = max(kinds.items(), key=lambda item: len(item[1]))
         if kind.shared and len(group) > 1:
             answerer.serve_together(kind, group)
@@ -86,7 +86,7 @@ def _drive(answerer: _Answerer, runs: list[Run]) -> None:
 
 
 def finish(measurements: Measurements, routine: Asks[Any], n_threads: int | None = None) -> Any:
-    """Run a routine that only asks, and reports no steps, to its end; what it returns."""
+    """Run a generator that only asks and reports no steps; returns its result."""
     answerer = _Answerer(measurements, n_threads)
     answer = None
     while True:
@@ -107,13 +107,13 @@ class _Answerer:
         watch: Watch | None = None,
     ) -> None:
         self.A, self.n_threads, self.checkpoint, self.watch = A, threads.resolve(n_threads), checkpoint, watch
-        #: The answers to requests that are asked once, by their kind.
+        #: The answers to requests that are answered once in a solve, by their kind.
         self._answered: dict[type, Any] = {}
-        # Those that a run has paid for, in this call or before the snapshot that it goes on from.
+        # The kinds among them that a run was charged for, in this call or before the snapshot that it resumed from.
         self._paid = set() if checkpoint is None else set(checkpoint.paid)
 
     def pause(self, runs: list[Run]) -> None:
-        """Between two answers: a moment for the checkpoint, and for those who watch."""
+        """Between two answers: let the checkpoint save a snapshot, and redraw the progress bar."""
         if self.watch is not None:
             self.watch.look(runs)
         if self.checkpoint is not None:
@@ -121,7 +121,7 @@ class _Answerer:
             self.checkpoint.pause(runs)
 
     def serve(self, run: Run) -> None:
-        """Answer one run, or stop it where it cannot pay any more."""
+        """Answer one run, or stop it if its budget does not allow the answer."""
         request = run.request
         assert request is not None
         kind = type(request).__name__
@@ -136,7 +136,7 @@ class _Answerer:
         run.send(self._kept([run], [request], lambda: [self.answer(request)])[0])
 
     def serve_together(self, kind: Any, group: list[Run]) -> None:
-        """Answer runs whose requests are of one kind with one pass, for which each is charged."""
+        """Answer runs whose requests are of one kind with one pass, and charge each run for it."""
         cost = kind.shared_cost(self.A, [run.request for run in group])
         paying = []
         for run in group:
@@ -154,7 +154,7 @@ class _Answerer:
             run.send(answer)
 
     def _kept(self, runs: list[Run], requests: list[Request], make: Callable[[], list[Any]]) -> list[Any]:
-        """The answers: from the checkpoint where it has them, else made, and written down there."""
+        """The answers: from the checkpoint if it has them, else computed and saved there."""
         if self.checkpoint is None or not requests[0].kept:
             return make()
         answers = self.checkpoint.answers(requests, make, runs[0].elapsed)
@@ -170,12 +170,12 @@ class _Answerer:
         return answers
 
     def answer(self, request: Request) -> Any:
-        """The answer to one request; an error where A is not finite."""
+        """The answer to one request; an error if A is not finite."""
         kind = type(request)
         if kind in self._answered:
             return self._answered[kind]
         if request.ahead and self.checkpoint is not None and self.checkpoint.replaying:
-            # What it would read ahead for has been read.
+            # Do not read ahead while replaying: the answers come from the checkpoint.
             return np.empty(0)
         answer = _own(request.answer(self.A, self.n_threads))
         self._check(request, answer)
@@ -184,26 +184,26 @@ class _Answerer:
         return answer
 
     def _check(self, request: Request, answer: Any) -> None:
-        """Raise where A holds NaN or inf: then the answer does too.
+        """Raise an error if A holds NaN or inf, for then the answer does too.
 
-        What a solver asked with may be infinite as well, and what it asked for may overflow: that is not A's fault.
+        The arguments of the request may be infinite as well, or the answer may overflow: that is no error of A.
         """
         if not request.reads:
             return
         array = answer[0] if type(answer) is tuple else answer
-        # A sum of squares is not finite if an entry is not: one read at the speed of memory, and no temporary.
+        # Test the sum of squares, which is not finite if an entry is not: one read, and no temporary array.
         if math.isfinite(np.vdot(array, array)) or np.isfinite(array).all():
             return
         if not all(np.isfinite(part).all() for part in request.arguments() if _is_float(part)):
             return
-        # Asked again at scale one, what overflowed does not any more.
+        # Ask again at scale one, where nothing overflows.
         array = _at_scale_one(request).answer(self.A, self.n_threads)
         if not np.isfinite(array[0] if type(array) is tuple else array).all():
             raise ValueError("`A` must be finite, got NaN or inf.")
 
 
 def _own(answer: Any) -> Any:
-    """An answer that a solver may write to: a user's own kind of measurements may give what must not be written to."""
+    """The answer as arrays that a solver may write to: those of a user's own kind of measurements may be read-only."""
     if type(answer) is tuple:
         return tuple(_own(part) for part in answer)
     return answer.copy("K") if isinstance(answer, np.ndarray) and not answer.flags.writeable else answer

@@ -1,4 +1,4 @@
-"""Answers and states as JSON with arrays beside it, and back."""
+"""Encode answers and states as JSON with separate arrays, and decode them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Encoder:
-    """Plain values as JSON; arrays are put aside, each once, and referred to by their place."""
+    """Encodes plain values as JSON; arrays are collected in a list, each once, and referred to by their index."""
 
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
@@ -31,7 +31,7 @@ class Encoder:
 
     def _put(self, array: np.ndarray) -> dict[str, Any]:
         narrow, axes = _narrow(array), _axes(array)
-        # The file has the entries in their order in memory.
+        # Write the entries in their order in memory.
         self.arrays.append((array if narrow is None else narrow).transpose(axes))
         said = {"array": len(self.arrays) - 1, "axes": axes}
         return said if narrow is None else said | {"dtype": array.dtype.str}
@@ -52,7 +52,7 @@ def decoded(value: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def _narrow(array: np.ndarray) -> np.ndarray | None:
-    """The array in single precision where nothing is lost by it: entries of a tensor that is stored so."""
+    """The array in single precision if nothing is lost by it, as for entries of a float32 tensor; else None."""
     if array.dtype != np.float64 or array.size < 1000 or np.float32(array.flat[0]) != array.flat[0]:
         return None
     with np.errstate(over="ignore"):
@@ -63,8 +63,7 @@ def _narrow(array: np.ndarray) -> np.ndarray | None:
 def _axes(array: np.ndarray) -> list[int]:
     """The axes from the slowest in memory to the fastest.
 
-    What comes back from a file must have the layout that it had: the last bit of what is computed from it may depend
-    on that.
+    A decoded array must have the same layout in memory as before: the last bits computed from it may depend on that.
     """
     return [int(axis) for axis in np.argsort([-stride for stride in array.strides], kind="stable")]
 

@@ -1,8 +1,8 @@
-"""What kind of random numbers A holds, from a small sample of its entries.
+"""Test which kind of random numbers A holds, on a small sample of its entries.
 
-AMP and pursuit are derived for independent, centred, Gaussian-like entries. Of these, the scale and the mean can be
-put right without a read of A: `A_i − Ā` and `y_i − ȳ` obey the same equations. Dependence cannot; it is looked for so
-that the user can be told, and so that an answer is not certified where the structure of A allows others.
+AMP and pursuit are derived for independent, centred, Gaussian-like entries. A wrong scale or mean can be corrected
+without reading A: `A_i − Ā` and `y_i − ȳ` satisfy the same equations. Dependence cannot be corrected; it is detected to
+tell the user, and so that no answer is certified where the structure of A allows others.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from fastquad.engine.problem import Problem
 from fastquad.measurements.contractions import Block, Diagonals
 from fastquad.typing import Asks, Float, Indices
 
-# Rows, and columns, of the sampled block.
+# The number of rows and of columns of the sampled block.
 _SIDE = 8
-# Chance exceeds a test statistic by more than this many standard deviations in less than one of a million samples.
+# The threshold of tests, in standard deviations: chance exceeds it in less than one of a million samples.
 _DEVIATIONS = 6.0
 
 
 @dataclass(frozen=True)
 class Entries:
-    """The entries of A, as far as a sample tells.
+    """What a sample shows of the entries of A.
 
     `gain` is 1/σ² with σ² twice the variance of an off-diagonal entry of Ã (σ = 1 for A of independent standard normal
     entries); `centred` says that they have no common mean, `independent` that no dependence shows. `symmetries` may
@@ -43,12 +43,12 @@ class Entries:
     single: bool = False
     block: Float | None = field(default=None, repr=False)
     constant: bool = False
-    #: Of Hermitian matrices: whether no imaginary part was seen.
+    #: For Hermitian matrices: whether no imaginary part was seen.
     real: bool = False
 
     @cached_property
     def independent(self) -> bool:
-        """Whether no dependence shows; looked for when it is asked, which the quickest solves do not."""
+        """Whether no dependence shows; tested at the first use, which the quickest solves do without."""
         if self.block is None:
             return not self.constant
         sample = self.block.reshape(len(self.block), -1)
@@ -57,11 +57,11 @@ class Entries:
         return _full_rank(self.block) and _uncorrelated(sample) and _uncorrelated(sample**2)
 
     def coincidence(self, s: int) -> float:
-        """−log2 of the chance that a measurement does not tell x, with s nonzeros, from another signal.
+        """−log2 of the chance that a measurement is the same for x, with s nonzeros, and for another signal.
 
-        Their outer products differ in s − 1 entries or more, with different coefficients: by the lemma of Littlewood
-        and Offord a sum of so many terms takes one value with a chance of at most 0.6/sqrt((s − 1)(1 − q)), and of at
-        most q, if no value of a term has a chance of more than q. Where one value alone is common, as 0 in sparse
+        Their outer products differ in s − 1 entries or more, with different coefficients. If no entry takes a value
+        with a chance of more than q, then by the lemma of Littlewood and Offord a sum of s − 1 such terms takes a value
+        with a chance of at most 0.6/sqrt((s − 1)(1 − q)), and of at most q. If only one value is common, as 0 in sparse
         matrices, all terms must take it: q^(s−1).
         """
         q, terms = self.share, max(1, s - 1)
@@ -72,7 +72,7 @@ class Entries:
         return -math.log2(min(q, 0.6 / math.sqrt(terms * (1 - q)) if q < 1 else 1.0))
 
     def describe(self) -> str:
-        """What is special, as a sentence; empty where nothing is."""
+        """A sentence on what is special about the entries; empty if nothing is."""
         traits = []
         if not self.centred:
             traits.append("have a common mean, which was removed")
@@ -97,7 +97,7 @@ def sample_entries(problem: Problem) -> Asks[Entries]:
     block = yield Block(rows, columns)
     few = _thinned(block.reshape(m, -1))
     symmetries = []
-    # A thousand entries tell whether they repeat themselves, between matrices or within one.
+    # Look among a thousand entries for values that repeat, between matrices or within one.
     repeated = _repeats(few)
     bits = min(_bits(few) if repeated else math.inf, _bits(_thinned(diagonals)))
     if bits < math.inf or (repeated and any(_repeats(row) for row in few)):
@@ -110,7 +110,7 @@ def sample_entries(problem: Problem) -> Asks[Entries]:
 
 
 def _sample_bilinear(problem: Problem, diagonals: Float) -> Asks[Entries]:
-    """The same where the matrices are zero but for the products of two vectors, and for their balance, the last."""
+    """`sample_entries` where the matrices hold only products of two vectors, and the last one their balance."""
     n, p = problem.n, problem.bilinear
     side = min(_SIDE, p, n - p)
     if problem.m < 5:
@@ -122,23 +122,23 @@ def _sample_bilinear(problem: Problem, diagonals: Float) -> Asks[Entries]:
     repeated = _repeats(few)
     bits, commonest = (_bits(few), _commonest(few)) if repeated else (math.inf, (0.0, False))
     found = _described(problem.y[:-1], block, diagonals[:-1], (), bits, commonest)
-    # The certificate compares a sample with all measurements.
+    # Add a zero matrix for the balance: the certificate expects a sample of all measurements.
     whole = None if found.block is None else np.concatenate([found.block, np.zeros((1, side, side))])
     return replace(found, block=whole)
 
 
 def _sample_complex(problem: Problem, diagonals: Float) -> Asks[Entries]:
-    """The same for Hermitian matrices, of which the rows of Re alone have every number once: Re and Im in turn."""
+    """`sample_entries` for Hermitian matrices: rows of Re hold every number once, Re and Im in turn."""
     m, n = problem.m, problem.n // 2
     side = min(_SIDE // 2, (n - 1) // 3)
     bits = _bits(_thinned(diagonals))
     if side == 0 or m < 4:
         return Entries(bits=bits, share=_commonest(_thinned(diagonals))[0] if bits < math.inf else 0.0)
-    # Twice as many rows as columns, so that the block of Re and Im is square.
+    # Take twice as many rows as columns, so that the block of Re and Im is square.
     chosen = np.random.default_rng(0).permutation(n - 1)[: 3 * side]
     columns = np.sort(chosen[2 * side :])
     block = yield Block(2 * np.sort(chosen[: 2 * side]), np.sort(np.concatenate([2 * columns, 2 * columns + 1])))
-    # Real matrices have no imaginary parts at all, which is no repetition.
+    # Leave out the imaginary parts of real matrices: zeros there are no repetition.
     varied = block if block[..., 1::2].any() else np.ascontiguousarray(block[:, :side, ::2])
     few = _thinned(varied.reshape(m, -1))
     repeated = _repeats(few)
@@ -155,12 +155,12 @@ def _described(
     bits: float,
     commonest: tuple[float, bool],
 ) -> Entries:
-    """What the moments of a sample say."""
+    """The entries as described by the moments of a sample."""
     m = len(block)
     sample = block.reshape(m, -1)
     share, single = commonest
     at_sample, at_diagonals = _moments(sample), _moments(diagonals)
-    # Where all y_i are the same, nothing would be left of them without their mean.
+    # Do not centre where all y_i are the same: nothing would be left of them.
     same = float(np.ptp(y)) <= 1e-12 * float(np.abs(y).max())
     centred = same or (_no_mean(m, *at_sample) and _no_mean(m, *at_diagonals))
     square = float(at_sample[1].mean())
@@ -174,7 +174,7 @@ def _described(
 
 @lru_cache(maxsize=16)
 def _places(n: int, side: int) -> tuple[Indices, Indices]:
-    """The rows and columns of the sample: different ones, and not the last, which has no next. Not to be written to."""
+    """The rows and columns of the sample: distinct, and without the last coordinate. Do not write to them."""
     chosen = np.random.default_rng(0).permutation(n - 1)[: 2 * side]
     return np.sort(chosen[:side]), np.sort(chosen[side:])
 
@@ -186,9 +186,9 @@ def _moments(sample: Float) -> tuple[Float, Float]:
 
 
 def _no_mean(m: int, mean: Float, square: Float) -> bool:
-    """Whether means of m entries are those of centred variables: Σ m mean²/var is χ² with a degree for each."""
+    """Whether means of m entries are consistent with mean zero: Σ m mean²/var is χ², with a degree for each."""
     centre = mean**2
-    # What cancels here is far from centred.
+    # Cancellation in this difference only happens far from the centre.
     statistic = float(np.sum(m * centre / np.maximum(square - centre, 1e-300)))
     return bool(statistic < mean.size + _DEVIATIONS * math.sqrt(2.0 * mean.size))
 
@@ -217,18 +217,18 @@ def _commonest(sample: Float) -> tuple[float, bool]:
 
 
 def _thinned(sample: Float) -> Float:
-    """At most 32 measurements, and as many of their entries."""
+    """At most 32 measurements, and at most 32 entries of each."""
     m, count = sample.shape
     return sample[:: max(1, m // 32), :: max(1, count // 32)][:32, :32]
 
 
 def _full_rank(blocks: Float) -> bool:
-    """Whether the matrices are of full rank, as far as a few of their blocks, which are square, tell."""
+    """Whether a few square blocks of the matrices have full rank."""
     some = blocks[:: max(1, len(blocks) // 8)]
     size = some.shape[1]
     norms = np.sqrt(np.einsum("ijk,ijk->i", some, some))
     unit = some / np.where(norms > 0, norms, 1.0)[:, None, None]
-    # For a matrix of norm 1 the least singular value is at least |det|: enough for almost all, and less work.
+    # Try the determinant first: for a matrix of norm 1 it bounds the least singular value from below.
     full = np.abs(np.linalg.det(unit)) > size * np.finfo(np.float64).eps
     if full.mean() > 0.5:
         return True
@@ -246,7 +246,7 @@ def _alike(sample: Float) -> bool:
     variances = np.ones(m) @ squares / m
     mean = float(variances.mean())
     if mean == 0:
-        return True  # nothing varies at all, which is told elsewhere
+        return True  # nothing varies at all, which another test finds
     kurtosis = float(np.einsum("ij,ij->", squares, squares)) / (m * count * mean**2)
     statistic = m * float(np.sum((variances / mean - 1) ** 2)) / max(kurtosis - 1, 1.0)
     return bool(statistic < count + max(_DEVIATIONS * math.sqrt(2 * count), count))
@@ -265,5 +265,5 @@ def _uncorrelated(sample: Float) -> bool:
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
     correlations = covariances * inverse * inverse[:, None]
     statistic = m * (float(np.vdot(correlations, correlations)) - count) / 2
-    # Squares of heavy-tailed entries scatter more than the χ² law says: twice the mean is far beyond that, too.
+    # Allow for heavy tails, which scatter more than the χ² law says: up to twice the mean.
     return bool(statistic < pairs + max(_DEVIATIONS * math.sqrt(2 * pairs), pairs))

@@ -1,4 +1,4 @@
-"""One signal's data, as the front door hands it to a solver."""
+"""The data of one signal, as `solve` hands it to a method."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastquad.typing import Float, Indices
 
 @dataclass(frozen=True)
 class Problem:
-    """One signal's data, as the front door hands it to a solver: everything is checked, y is not all zero."""
+    """The data of one signal, as `solve` hands it to a method: everything is checked, and y is not all zero."""
 
     m: int
     n: int
@@ -27,24 +27,24 @@ class Problem:
     norm: float | None
     #: The standard deviation of the noise: one for all measurements, or one each.
     noise: float | Float | None
-    #: Whether some of y may be anything.
+    #: Whether some of the measurements may be arbitrarily wrong.
     outliers: bool
     tol: float
     rng: np.random.Generator
     #: The budget for the whole solve, in bytes: see `fastquad.system.memory`.
     memory: int
-    #: A snapshot to go on from, of those that this method gives.
+    #: A snapshot of this method to resume from.
     resume: dict[str, Any] | None = None
-    #: The budget of passes that the user gave: a method may search on where it is there, and ends by itself without.
+    #: The user's budget of passes. With one, a method may search on; without, it ends by itself.
     max_passes: float | None = None
-    #: Coordinates whose values are known, and these: then −x is told from x.
+    #: Coordinates with known values, and these values; they distinguish x from −x.
     fixed: Mapping[int, float] = field(default_factory=dict)
     #: How many coordinates come first that are multiplied with the others only; 0 where x is not of two vectors.
     bilinear: int = 0
-    #: Coordinates that are zero together, such as Re and Im of a complex number; None where each is by itself.
+    #: Groups of coordinates that are zero together, such as Re and Im of a complex number; None if there are none.
     groups: Groups | None = None
-    #: Up to what x is known: its "sign"; or, for a complex x whose Re and Im are the coordinates 2j and 2j + 1, its
-    #: "phase", or "phase and conjugation".
+    #: What the measurements cannot determine of x: its "sign"; or, for a complex x whose Re and Im are the coordinates
+    #: 2j and 2j + 1, its "phase" or "phase and conjugation".
     gauge: str = "sign"
 
     @property
@@ -54,7 +54,7 @@ class Problem:
 
     @property
     def sigma(self) -> float:
-        """The standard deviation of the noise as one number: root mean square, 0 where none is known."""
+        """The standard deviation of the noise as one number: the root mean square, 0 if it is not known."""
         return 0.0 if self.noise is None else float(np.sqrt(np.mean(np.square(self.noise))))
 
     @property
@@ -69,12 +69,12 @@ class Problem:
 
     @property
     def entries(self) -> int:
-        """How many entries x has: n, or half as many complex ones."""
+        """The number of entries of x: n, or n/2 complex ones."""
         return self.n // 2 if self.turning else self.n
 
     @property
     def unknowns(self) -> int:
-        """How many numbers x has, less those that no measurement can tell."""
+        """The number of unknowns: the real numbers in x, less what no measurement can determine."""
         return self.n - self.turning
 
     @property
@@ -83,7 +83,7 @@ class Problem:
         return np.array(sorted(self.fixed), dtype=np.intp)
 
     def completed(self, x: Float) -> Float:
-        """x with the values that are known put in, with the sign for which it agrees with them better."""
+        """x with its known values put in, after choosing the sign that agrees with them better."""
         if not self.fixed:
             return x
         known = self.known
@@ -94,7 +94,7 @@ class Problem:
 
     @property
     def support(self) -> Indices | None:
-        """The coordinates outside of which x is known to be zero, in ascending order."""
+        """The coordinates that may be nonzero, if the prior knows them, in ascending order."""
         return None if getattr(self.prior, "partial", False) else getattr(self.prior, "support", None)
 
     @property

@@ -1,4 +1,4 @@
-"""What a solver may ask for that reads no A; the contractions of A are in `fastquad.measurements.contractions`."""
+"""Requests of a solver that read no A; the contractions of A are in `fastquad.measurements.contractions`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastquad.measurements.base import Measurements
 from fastquad.measurements.contractions import Contraction
 from fastquad.typing import Float
 
-#: Whatever is answered by the driver: it has a cost, an answer, and says whether it is shared, kept or asked once.
+#: Anything that the driver answers: it has a cost and an answer, and says whether it is shared, kept or answered once.
 Request = Contraction
 
 
@@ -29,10 +29,10 @@ class _Free(Contraction):
 
 @dataclass(frozen=True, slots=True)
 class Together(_Free):
-    """Answered with this run's entry of `function([argument, ...])`, called once for all runs that wait with it.
+    """Answered with this run's entry of `function([argument, ...])`, called once for all runs that wait for it.
 
     For work that does not read A and is cheaper for many signals at once: `function` takes the list of their arguments
-    and returns the list of their answers. Where it is `threaded`, it takes the number of threads too.
+    and returns the list of their answers. If it is `threaded`, it takes the number of threads too.
     """
 
     function: Callable[..., list[Any]]
@@ -68,7 +68,7 @@ class Together(_Free):
 class Work(_Free):
     """Answered with `function(*given, n_threads)`, a tuple of arrays.
 
-    For long work on what has been read, with the same result every time: a checkpoint keeps it.
+    For long deterministic work on what has been read: a checkpoint saves its result.
     """
 
     function: Callable[..., tuple[Any, ...]]
@@ -82,7 +82,7 @@ class Work(_Free):
 
 @dataclass(frozen=True, slots=True)
 class Reread(_Free):
-    """A copy of A that the solver holds was read: charged as this many passes, answered with nothing."""
+    """Charge this many passes for reading a copy of A that the solver holds; not answered."""
 
     passes: float
 
@@ -95,7 +95,7 @@ class Reread(_Free):
 
 @dataclass(frozen=True, slots=True)
 class Expect(_Free):
-    """Rows that are going to be asked for in parts: where A is on disk they are read now, at once. Not answered."""
+    """Announce rows that will be needed in parts: a tensor on disk reads them now, in one pass. Not answered."""
 
     rows: Any
 

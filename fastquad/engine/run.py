@@ -1,4 +1,4 @@
-"""One signal's solve: what its solver reports, the budgets it has, and the answer that comes of it."""
+"""The solve of one signal: what its solver reports, its budgets, and its solution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger("fastquad")
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop, apart from the method's own test; and how much to say on the way."""
+    """When to stop, apart from the method's own test, and how much to print."""
 
     max_iter: int | None = None
     max_passes: float | None = None
@@ -36,8 +36,8 @@ class Limits:
 class Run:
     """One signal's generator, what it asks for now, and what it has reported.
 
-    When the method has ended, or was stopped, the verdict takes its place: a generator too, whose requests are answered
-    in the same way, but which no budget stops.
+    When the method has ended or was stopped, the verdict takes its place. It is a generator too: its requests are
+    answered in the same way, but no budget stops it.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Run:
         self.problem, self.method, self.limits, self.x_true, self.signal = problem, method, limits, x_true, signal
         self.steps: Steps | Asks[Verdict] = steps
         self.start = time.perf_counter()
-        #: Seconds that earlier calls took, where the solve goes on from a checkpoint.
+        #: Seconds that earlier calls took, if the solve was resumed from a checkpoint.
         self.earlier = 0.0
         self.n_iter = 0
         self.n_passes = 0.0
@@ -63,15 +63,15 @@ class Run:
         self.notes: list[str] = []
         self.stage = ""
         self.request: Request | None = None
-        #: What the method can go on from, while it has got no answer since.
+        #: What the method can resume from, until it gets the next answer.
         self.snapshot: dict[str, Any] | None = None
         self.spent: End | None = None
-        #: Whether the steps are those of the verdict.
+        #: Whether the verdict has taken over.
         self.judging = False
         self.solution: Solution | None = None
 
     def send(self, answer: Any) -> None:
-        """Go on with this answer until the next request, or the end."""
+        """Send an answer, and run until the next request or the end."""
         self.snapshot = None
         waiting = False
         while not waiting and self.solution is None:
@@ -87,7 +87,7 @@ class Run:
             waiting = self._take(item)
 
     def _take(self, item: Request | Step | Belief | Note | Stage | Snapshot) -> bool:
-        """Take what the solver yields; whether it waits for an answer now, or was stopped."""
+        """Take what the solver yields; returns whether it now waits for an answer or was stopped."""
         if isinstance(item, Note):
             self.notes.append(item.text)
             return False
@@ -102,7 +102,7 @@ class Run:
             self.belief = item
             return False
         if self.spent is not None and not self.judging:
-            # It wants to go on: after its last step it had the chance to end by itself.
+            # Stop it only now that it asks for more: after its last step it had the chance to end by itself.
             self.stop(self.spent)
             return True
         if isinstance(item, Step):
@@ -140,7 +140,7 @@ class Run:
         self.earlier += max(0.0, elapsed - self.elapsed)
 
     def state(self) -> dict[str, Any]:
-        """What `restore` needs, as plain data."""
+        """The state for `restore`, as plain data."""
         return {
             "n_iter": self.n_iter, "n_passes": self.n_passes, "log": np.array(self.log, dtype=np.float64),
             "notes": list(self.notes), "elapsed": self.elapsed,
@@ -149,7 +149,7 @@ class Run:
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier call has reported."""
+        """Take over the state that an earlier call reported."""
         self.n_iter, self.n_passes, self.notes = state["n_iter"], state["n_passes"], state["notes"]
         self.log = [tuple(entry) for entry in state["log"].tolist()]
         self.best = None if state["best"] is None else Step(*state["best"])
@@ -238,7 +238,7 @@ class Run:
             self._say(line, logging.INFO, self.limits.verbose > 0)
 
     def _say(self, line: str, level: int, aloud: bool) -> None:
-        """To the logger; and aloud on stderr."""
+        """Log a line, and print it on stderr if `aloud`."""
         if self.signal is not None:
             line = f"signal {self.signal}: {line}"
         _log.log(level, "%s", line)
@@ -247,7 +247,7 @@ class Run:
 
 
 def _is_round(n: int) -> bool:
-    """Whether n is 1, 2 or 5 times a power of ten: a log of a long run stays short."""
+    """Whether n is 1, 2 or 5 times a power of ten, which keeps the log of a long run short."""
     while n % 10 == 0:
         n //= 10
     return n in (1, 2, 5)

@@ -2,12 +2,12 @@
 
     W = yield Products(x)                    a request: the driver sends the answer
     yield Step(x, residual)                  one step is done
-    yield Belief(x, residual, error=0.1)     the best estimate so far, where that is not the iterate that fits best
+    yield Belief(x, residual, error=0.1)     the best estimate so far, if that is not the iterate that fits best
     yield Note("...")                        something for the message
     yield Stage("pursuit")                   what comes next, for the progress bar
     return Outcome(x, residual, End.CONVERGED)
 
-A solver says why it ended; what that is worth is the verdict's business (see `fastquad.engine.verdict`).
+A solver says why it ended; the verdict decides what that is worth (see `fastquad.engine.verdict`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXACT_RESIDUAL = 1e-9
 
 
 class End(Enum):
-    """Why there are no more steps: what the method claims of its answer, or what stopped it."""
+    """Why a method ended: what it claims of its answer, or what stopped it."""
 
     #: The stopping test of the method was met.
     CONVERGED = auto()
@@ -39,7 +39,7 @@ class End(Enum):
     NOISY = auto()
     #: The method has nothing left to try.
     STAGNATED = auto()
-    #: The same, from a start for which no coordinate passed the support test.
+    #: The method has nothing left to try, and at its start no coordinate had passed the support test.
     EMPTY_SUPPORT = auto()
     #: The iterates grew without bound.
     DIVERGED = auto()
@@ -48,7 +48,7 @@ class End(Enum):
     MAX_ITER = auto()
     MAX_PASSES = auto()
     MAX_TIME = auto()
-    #: The callback said so.
+    #: The callback stopped it.
     STOPPED = auto()
 
 
@@ -60,7 +60,7 @@ class Step(NamedTuple):
 
 
 class Belief(NamedTuple):
-    """The best estimate so far, returned in place of the best iterate where something stops the method.
+    """The best estimate so far, returned in place of the best iterate if something stops the method.
 
     For methods that estimate: under noise the iterate with the smallest residual is not the one nearest to x. `error`
     is the relative distance to x that they expect, `noise` the standard deviation of the noise, `stderr` (n,) the
@@ -75,21 +75,21 @@ class Belief(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Something that the user should know, whatever the end: it is added to the message."""
+    """A remark for the user, added to the message however the solve ends."""
 
     text: str
 
 
 class Stage(NamedTuple):
-    """What the method does from here on, for those who watch."""
+    """The stage that the method enters, for the progress bar and the log."""
 
     name: str
 
 
 class Snapshot(NamedTuple):
-    """What the method can go on from, in place of the answers that it had so far: numbers and arrays by name.
+    """A state that the method can resume from without the answers so far: numbers and arrays by name.
 
-    It comes right before a request. A generator made with it as `Problem.resume` must make that request first.
+    It is yielded right before a request. A generator made with it as `Problem.resume` must make that request first.
     """
 
     state: dict[str, Any]
@@ -100,9 +100,9 @@ class Outcome:
     """How a solve ended: the answer, and what is claimed of it.
 
     `free` counts the free coordinates of x (default: its nonzeros). `noise`, `error`, `stderr` and `outliers` are those
-    of `Solution`, where the method estimates them. `note` is added to the message. `method` names the stage that found
-    x, `entries` is what the method has seen of A's entries, and `known` what it has read for x, so that the verdict
-    need not look again.
+    of `Solution`, if the method estimates them. `note` is added to the message. `method` names the stage that found x.
+    `entries` is what the method has seen of A's entries, and `known` what it has read for x, so that the verdict need
+    not read it again.
     """
 
     x: Float

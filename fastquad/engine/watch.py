@@ -1,4 +1,4 @@
-"""What a solve shows while it runs: a bar with its passes, its best residual and its stage."""
+"""The progress bar of a solve, with its passes, its best residual and its stage."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fastquad.system.progress import Bar
 
 
 class Watch(Bar):
-    """The bar of some runs. A budget that one of them has tells how far it is from its end."""
+    """The bar of some runs; with a budget, it shows how much of it is used."""
 
     def __init__(self, runs: list[Run]) -> None:
         limits = runs[0].limits if runs else None
@@ -25,7 +25,7 @@ class Watch(Bar):
         """Show how far these runs are."""
         if not self.shown:
             return
-        # The one that has got least far: the others wait for it.
+        # Show the run that is furthest behind: the others wait for it.
         run = min(runs, key=lambda run: (run.solution is not None, run.n_iter))
         unit = self.unit
         self.reach(run.elapsed if unit == " s" else run.n_iter if unit == " steps" else run.n_passes, _notes(run, runs))

@@ -1,8 +1,8 @@
-"""The experiments of the paper's section V, rerun by one call; each is data first, then a plot.
+"""Rerun the experiments of the paper's section V by one call: first the data, then a plot.
 
 `reproduce("fig2", folder)` runs the trials of a figure in parallel processes of one thread each. Every finished trial
-is on disk, so a run that was stopped goes on where it was, and more trials can be added to those that are there. The
-methods of this package stand beside the paper's, in the same axes.
+is saved, so a call that was stopped can be resumed, and more trials can be added later. The methods of this package are
+shown beside the paper's, in the same axes.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ def reproduce(
     scheduler: str | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Result:
-    """Run the experiment behind a figure of the paper, or what is missing of it.
+    """Run the experiment behind a figure of the paper, or its missing trials.
 
     Parameters
     ----------
     figure : {"fig1", ..., "fig8", "noise"}
         "noise" is not in the paper: the error against σ, with the Bayes optimum.
     folder : path
-        Where finished trials are kept, and where the tables (CSV, JSON) go: made where it does not exist. An error
-        where it holds trials with other settings.
+        For finished trials and for the tables (CSV, JSON); created if it does not exist. It must not hold trials with
+        other settings.
     trials : int, optional
-        How many for each cell; default: as in the paper.
+        The number of trials for each cell; default: as in the paper.
     quick : bool
-        Fewer trials, for a first look; where `trials` is given, that counts.
+        Fewer trials, for a first look; `trials` takes precedence.
     settings : dict, optional
         Settings of the experiment to replace, such as `{"n": 50}`; see `FIGURES["fig2"].settings`.
     workers : int, optional
@@ -85,7 +85,7 @@ def reproduce(
     Returns
     -------
     Result
-        With `rows`, the table, `trials`, and `draw(folder)`, which plots.
+        With the table `rows`, the `trials`, and `draw(folder)`, which plots.
 
     Notes
     -----

@@ -35,14 +35,14 @@ class Experiment:
     settings : dict
         Everything that a trial depends on, except its number.
     trials, quick_trials : int
-        How many trials a cell has: as in the paper, and for a first look.
+        The number of trials for each cell: as in the paper, and for a first look.
     cells, trial, summary : functions
         `cells(settings)` lists the cells, `trial(settings, cell, number)` gives the rows that one trial found, and
         `summary(settings, rows)` makes the table of the figure.
     draw : function
         `draw(result)` plots it.
     seeds : str
-        What `numpy.random.default_rng` is given for a trial.
+        The seed that a trial gives to `numpy.random.default_rng`, in words.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Experiment:
         return replace(self, settings=self.settings | dict(settings))
 
     def units(self, trials: int, done: set[tuple[str, int]]) -> list[pool.Unit]:
-        """What is left to do: the first trial of every cell, then the second, so that a part is a smaller whole."""
+        """The missing trials: the first of every cell, then the second, so that a part of them is balanced."""
         return [
             (self.trial, self.settings, cell, number)
             for number in range(trials)
@@ -115,7 +115,7 @@ def run(
         _log.info("%s: %d of %d trials are left", experiment.name, len(units), total)
         session = {"versions": _versions(), "machine": _machine(), "workers": workers, "scheduler": scheduler}
         with records.appending(session) as stream:
-            # Once more, now that no other run can add to them.
+            # Look again, now that no other process can add trials.
             units = _missing(experiment, records, trials)
             n_done = total - len(units)
             with (
@@ -123,7 +123,7 @@ def run(
                 Bar(experiment.name, total, " trials", n_done, at_once=True) as bar,
             ):
                 for record in finished:
-                    if record is None:  # nothing is finished yet, but time goes on
+                    if record is None:  # nothing is finished yet: redraw the clock
                         bar.advance(0)
                         continue
                     n_done += 1
@@ -152,7 +152,7 @@ def _both_numbers(a: Any, b: Any) -> bool:
 
 
 def _about(sessions: list[Record], records: list[Record], used: list[Record]) -> dict[str, Any]:
-    """Times are those of the trials in the table; the wall clock ran while any of them was at work."""
+    """When and how the trials of the table were run; the wall clock counts while any of them was running."""
     return {
         "trials": len(used),
         "cpu_seconds": round(sum(record["cpu"] for record in used), 1),
@@ -162,7 +162,7 @@ def _about(sessions: list[Record], records: list[Record], used: list[Record]) ->
 
 
 def _busy(records: list[Record]) -> Iterator[float]:
-    """The lengths, in seconds, of the periods in which trials were at work."""
+    """The lengths, in seconds, of the periods in which trials were running."""
     spans = []
     for record in records:
         end = datetime.fromisoformat(record["finished"]).timestamp()

@@ -1,7 +1,7 @@
-"""The Bayes optimum, as near as a sampler gets: the posterior mean of a chain that starts at the true signal.
+"""Approximate the Bayes optimum: the posterior mean of a Gibbs chain that starts at the true signal.
 
-It is told x to start from, σ and |x|² = 1; the share of nonzeros follows the samples. What it knows no method can know,
-so nothing but chance beats it.
+It is given x as the start, σ and |x|² = 1; the share of nonzeros follows the samples. No method can know as much, so
+only chance beats it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import numpy as np
 from fastquad._kernels import gibbs, growth
 from fastquad.typing import Float
 
-# Samples are taken after this many sweeps each, and after this share of the rounds.
-_SWEEPS, _BURN_IN = 8, 0.2
+# The number of sweeps between two samples.
+_SWEEPS = 8
+# The share of the rounds before the first sample.
+_BURN_IN = 0.2
 
 
 def posterior_mean(A: Float, y: Float, x: Float, sigma: float, rng: np.random.Generator, rounds: int = 200) -> Float:

@@ -1,7 +1,7 @@
-"""Finished trials on disk: a file of JSON lines that is only ever appended to, so that a killed run can go on.
+"""Keep finished trials on disk: a file of JSON lines that is only appended to, so that a killed call can be resumed.
 
-The first line of each run says when it began, on what and with which versions; every other line is one finished trial.
-A line that the end of a process cut short is taken away before the next one is written.
+The first line of each call says when it began, on which machine and with which versions; every other line is a finished
+trial. If a process was killed while writing, its incomplete line is removed before the next one is written.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Records:
         self.path = folder / "trials.jsonl"
 
     def claim(self, settings: Mapping[str, Any]) -> None:
-        """Make the folder for these settings; an error where it holds trials with others."""
+        """Create the folder for these settings; an error if it holds trials with other settings."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "settings.json"
         wanted = json.loads(json.dumps(settings))
@@ -50,7 +50,7 @@ class Records:
             )
 
     def load(self) -> tuple[list[Record], list[Record]]:
-        """(sessions, trials); a last line that was cut short is left out."""
+        """(sessions, trials), without an incomplete last line."""
         sessions: list[Record] = []
         trials: list[Record] = []
         for record in self._parsed():
@@ -63,7 +63,7 @@ class Records:
         with BufferedReader(open_regular(self.path)) as stream:
             for number, line in enumerate(stream, 1):
                 if not line.endswith(b"\n"):
-                    return  # cut short
+                    return  # incomplete
                 try:
                     yield dict(parsed(line))
                 except (ValueError, TypeError):
@@ -71,7 +71,7 @@ class Records:
 
     @contextmanager
     def appending(self, session: Mapping[str, Any]) -> Iterator[FileIO]:
-        """The file, open for `write`, for this process alone; what was cut short is gone."""
+        """Open the file for `write`, by this process alone, after removing an incomplete last line."""
         busy = f"`output`: another run is at work in {str(self.folder)!r}."
         with explained("output", self.path, "What is finished stays: make room and run it again to go on"):
             try:
@@ -87,6 +87,6 @@ class Records:
 
 
 def write(stream: FileIO, record: Mapping[str, Any]) -> None:
-    """Append one line; it is with the system when this returns, and outlives the process."""
+    """Append one line, which survives the end of this process from now on."""
     line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     write_all(stream, stream.tell(), line)

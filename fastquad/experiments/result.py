@@ -34,7 +34,7 @@ class Result:
     rows : list of dict
         The table of the figure: means, medians or rates, with 95% confidence intervals in "low" and "high".
     about : dict
-        How many trials there are, when and with which versions they were run, and the time that they took.
+        The number of trials, when and with which versions they were run, and the time that they took.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Result:
         figure = self.experiment.draw(self)
         paths = [folder / f"{self.experiment.name}.{end}" for end in ("png", "svg")]
         for path in paths:
-            # No date in the file: the same data give the same bytes.
+            # Leave the date out of the file, so that the same data give the same bytes.
             metadata = {"Date": None} if path.suffix == ".svg" else None
             with replacing(path, "output") as stream:
                 figure.savefig(stream, format=path.suffix[1:], dpi=150, metadata=metadata)
@@ -85,7 +85,7 @@ class Result:
 
 
 def finite(value: Any) -> Any:
-    """For JSON: with null for NaN and inf, and plain numbers for NumPy's."""
+    """The value for JSON: null for NaN and inf, and plain numbers for NumPy's."""
     if isinstance(value, Mapping):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

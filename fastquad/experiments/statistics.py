@@ -21,7 +21,7 @@ def rate_interval(successes: int, trials: int, level: float = LEVEL) -> tuple[fl
 
 
 def median_interval(values: Sequence[float] | Float, level: float = LEVEL) -> tuple[float, float]:
-    """The order statistics between which the median lies; where there are too few values, the extremes."""
+    """The interval of a median between two order statistics; the extremes if there are too few values."""
     ordered = np.sort(values)
     outside = max(1, int(binom.ppf((1 - level) / 2, len(ordered), 0.5)))
     return float(ordered[outside - 1]), float(ordered[len(ordered) - outside])

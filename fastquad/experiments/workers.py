@@ -1,4 +1,4 @@
-"""Trials in parallel: each in a process with one thread, on this machine or on the workers of a Dask cluster."""
+"""Run trials in parallel, each in a process with one thread, on this machine or on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from typing import Any
 from fastquad.experiments.records import Record, now
 from fastquad.system import threads
 
-# What BLAS and fastquad read when they are loaded: trials are the parallel part, and none of them needs more.
+# The variables that keep BLAS and fastquad on one thread: the trials themselves run in parallel.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "FASTQUAD_NUM_THREADS")
-# Trials share the terminal of the process that started them, whose bar is the only one.
+# Trials draw no bars: they share the terminal of the process that started them.
 _QUIET = {"FASTQUAD_PROGRESS": "0"}
-#: Seconds after which those who wait for a trial are told that there is none yet.
+#: Seconds after which `run` yields None if no trial has finished.
 _HEARTBEAT = 0.5
 
-#: (function, its arguments but the trial, trial)
+#: The work of one trial: a function, its settings, its cell and the number of the trial.
 Unit = tuple[Callable[..., list[dict[str, Any]]], dict[str, Any], dict[str, Any], int]
 
 
 def perform(unit: Unit) -> Record:
-    """Run one trial: what it found, and the time that it took on a clock and on the processor."""
+    """Run one trial; returns its rows, its wall-clock time and its processor time."""
     trial, settings, cell, number = unit
     wall, cpu = time.perf_counter(), time.thread_time()
     rows = trial(settings, cell, number)
@@ -47,7 +47,7 @@ def perform(unit: Unit) -> Record:
 def run(
     units: list[Unit], *, workers: int | None = None, scheduler: str | None = None
 ) -> Generator[Record | None, None, None]:
-    """The records of the units, as they are finished; and None every half second in which none was."""
+    """Yield the records of the units as they finish, and None after every half second without one."""
     if scheduler is not None:
         return _on_dask(units, scheduler)
     n = threads.resolve(None) if workers is None else workers
@@ -58,7 +58,7 @@ def _in_processes(units: list[Unit], n: int) -> Generator[Record | None, None, N
     if not units:
         return
     others = set(multiprocessing.active_children())
-    # A fresh interpreter for each: nothing of this process, threads least of all, is taken along.
+    # Start a fresh interpreter for each process: nothing of this one is inherited, above all no threads.
     context = multiprocessing.get_context("spawn")
     with _environment(dict.fromkeys(_ONE_THREAD, "1") | _QUIET):
         pool = ProcessPoolExecutor(n, mp_context=context, initializer=_begin)
@@ -70,7 +70,7 @@ def _in_processes(units: list[Unit], n: int) -> Generator[Record | None, None, N
                 "a worker was killed, perhaps for lack of memory: the same call goes on, with fewer `workers`."
             ) from None
         finally:
-            # After an error or Ctrl-C nobody waits for the trials that are half done: they are run again next time.
+            # After an error or Ctrl-C, stop unfinished trials without waiting: they are run again next time.
             for process in set(multiprocessing.active_children()) - others:
                 process.terminate()
             pool.shutdown(cancel_futures=True)
@@ -92,7 +92,7 @@ def _as_finished(
 
 
 def _begin() -> None:
-    """In a new worker: Ctrl-C is the parent's matter, and a worker whose parent was killed ends too."""
+    """Prepare a new worker: ignore Ctrl-C, which the parent handles, and end if the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -106,7 +106,7 @@ def _end_with(sentinel: int) -> None:
 
 @contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    """With these variables, which new processes inherit."""
+    """Set environment variables within this block; new processes inherit them."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -123,7 +123,7 @@ def _on_dask(units: list[Unit], address: str) -> Generator[Record | None, None, 
     with connect(address) as client:
         from distributed import as_completed
 
-        # Not pure: a trial that failed on a lost worker is run again, and none is looked up by its arguments.
+        # Not pure: Dask must run every trial, and run one again if its worker is lost.
         futures = client.map(_perform_on_one_thread, units, pure=False)
         try:
             for future in as_completed(futures):
@@ -134,7 +134,7 @@ def _on_dask(units: list[Unit], address: str) -> Generator[Record | None, None, 
 
 
 def connect(address: str) -> Any:
-    """A client of the Dask scheduler at this address; an error in one line where there is none."""
+    """A client of the Dask scheduler at this address; an error in one line if none answers."""
     try:
         from distributed import Client
     except ImportError:

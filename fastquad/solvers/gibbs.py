@@ -13,8 +13,8 @@ that range, quickly on to where it stands still, hands its support over to Leven
 A sweep moves up to n coordinates, each of which updates all products with its row of A: two passes. It works on the
 packed copy of A that pursuit keeps, at a tenth of a millisecond for n = 100; what it reads is charged all the same.
 
-Signals of a few values are sampled at `p(z) ∝ exp(−‖A(zz^T) − y‖²/(2σ²))` by Metropolis steps, from one value to another.
-There the chain needs no hand-over: it meets x itself.
+Signals of a few values are sampled at `p(z) ∝ exp(−‖A(zz^T) − y‖²/(2σ²))` by Metropolis steps, from one value to
+another. There the chain needs no hand-over: it meets x itself.
 """
 
 from __future__ import annotations

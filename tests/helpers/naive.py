@@ -1,4 +1,4 @@
-"""Slow twins of the contractions, one line each: what they mean, and the oracle that the kernels are held to.
+"""Slow twins of the contractions, one line each: their definition, and the oracle for the kernels.
 
 A is any (m, n, n) array, symmetric or not; `sym(A)` is the part of it that matters: the Hermitian one of complex
 A, whose transposes are conjugated.
@@ -17,7 +17,7 @@ def double(A):
 
 
 def both(A):
-    """The two Hermitian measurements that a complex y is: (A + A^*)/2 and (A − A^*)/2i of each matrix, in turn."""
+    """The two Hermitian matrices behind a complex measurement, (A + A^*)/2 and (A − A^*)/2i of each matrix, in turn."""
     A = np.asarray(A, dtype=np.complex128)
     return np.stack([sym(A), sym(-1j * A)], axis=1).reshape(-1, *A.shape[1:])
 

@@ -1,4 +1,4 @@
-"""The paper's sparse algorithms in plain NumPy, written from the paper alone: what `fastquad.solve` is held to.
+"""The paper's sparse algorithms in plain NumPy, written from the paper alone, to compare `fastquad.solve` with.
 
 Nothing here comes from fastquad. A is a list of m matrices, every formula is taken literally, and every iterate is
 kept.

@@ -12,12 +12,12 @@ import numpy as np
 from fastquad.experiments.result import Result, Row, Settings
 from fastquad.solution import Solution
 
-#: The nearest signal of the decoder to the true image: no method can be expected to come nearer.
+#: The label of the decoder's signal nearest to the true image, which bounds what a method can reach.
 BEST = "nearest in range"
 
 
 def grouped(rows: list[Row], *keys: str) -> list[tuple[tuple[Any, ...], list[Row]]]:
-    """The rows by the values of these keys, in the order in which the values first come."""
+    """The rows grouped by the values of these keys, in the order of first appearance."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
@@ -36,13 +36,13 @@ def flow(method: str, settings: Settings, step: str = "damped") -> Any:
 
 
 def timed(attempt: Callable[..., Solution], *arguments: Any) -> tuple[Solution, float]:
-    """What it returns, and the seconds of processor time that it took."""
+    """The result of a call, and the seconds of processor time that it took."""
     start = time.thread_time()
     solution = attempt(*arguments)
     return solution, round(time.thread_time() - start, 4)
 
 
-# Told apart by colour-blind readers, and in grey by their shapes.
+# The styles of the methods: colours for colour-blind readers, and markers that differ in grey.
 STYLES: dict[str, dict[str, Any]] = {
     "SI": {"color": "#E69F00"},
     "SI-S": {"color": "#0072B2"},
@@ -59,12 +59,12 @@ STYLES: dict[str, dict[str, Any]] = {
 
 
 def curve(ax: Any, group: list[dict[str, Any]], along: str, style: dict[str, Any], label: str) -> None:
-    """The mean, in a band of its confidence interval."""
+    """Plot the mean with a band for its confidence interval."""
     x, mean, low, high = (np.array([row[key] for row in group], dtype=float) for key in (along, "mean", "low", "high"))
     ax.plot(x, mean, label=label, markersize=5, **style)
     if np.isfinite(low).all():
         if ax.get_yscale() == "log":
-            low = np.maximum(low, 0.3 * mean)  # where it reaches below zero, which such an axis does not
+            low = np.maximum(low, 0.3 * mean)  # a logarithmic axis cannot show a bound below zero
         ax.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
 
 

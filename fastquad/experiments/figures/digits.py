@@ -1,7 +1,7 @@
 """The experiments with a generative prior: figures 4 to 8.
 
-Signals are test images of MNIST divided by their norm, out of those that come with the package; the decoder is the
-bundled one. A trial draws A and ten images, which all methods recover in one batch. A is stored in float32.
+Signals are MNIST test images that come with the package, divided by their norm; the decoder is the bundled one. A trial
+draws A and ten images, which every method recovers in one batch. A is stored in float32.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def trial(settings: Settings, cell: Row, number: int) -> list[Row]:
     """Ten images, recovered by each method; one draw of the noise is scaled to each level."""
     chosen, X = images(settings["images"], number)
     rng = np.random.default_rng([6, number])
-    # The first m matrices do not depend on how many there are.
+    # Draw matrix by matrix: the first m do not depend on how many follow.
     A = pack(rng.standard_normal((cell["m"], X.shape[1], X.shape[1]), dtype=np.dtype(settings["dtype"])))
     Y = A.measure(np.ascontiguousarray(X.T)).T
     Y = Y + cell["sigma"] * np.random.default_rng([7, cell["m"], number]).standard_normal(Y.shape)
@@ -87,7 +87,7 @@ def summary(settings: Settings, trials: list[Row]) -> list[Row]:
 
 
 def images(count: int, number: int) -> tuple[np.ndarray, Float]:
-    """Their places among the bundled images, and the images (count, 784) with norm one; the same for every figure."""
+    """Indices of bundled images, and the images themselves (count, 784) with norm one; the same for every figure."""
     bundled, _ = datasets.mnist_samples()
     chosen = np.random.default_rng([5, number]).choice(len(bundled), count, replace=False)
     X = bundled[chosen].reshape(count, -1).astype(np.float64)
@@ -97,8 +97,8 @@ def images(count: int, number: int) -> tuple[np.ndarray, Float]:
 def nearest(prior: Generative, X: Float) -> Float:
     """The signals of the decoder nearest to the rows of X.
 
-    `Generative.project` holds codes back, for its vectors are noisy; from its answers this goes on with a hundredth of
-    that.
+    `Generative.project` assumes noisy vectors and keeps codes small; this continues from its answers with a hundredth
+    of that ridge.
     """
     starts = np.stack([prior.project(X, method="lm"), prior.project(X, method="adam", restarts=20)], axis=1)
     codes = levenberg_marquardt(prior.range, X, starts, noise=np.full(len(X), 1e-6), unit=True)
@@ -111,7 +111,7 @@ def picture(text: str) -> Float:
 
 
 def _described(settings: Settings, number: int, chosen: np.ndarray, X: Float, X_hat: Float, **values: Any) -> list[Row]:
-    """A row for each image: how near it came, and the picture where it will be shown."""
+    """A row for each image: its similarity, and its pixels if the figure shows it."""
     norms = np.linalg.norm(X_hat, axis=1)
     cosines = np.einsum("bn,bn->b", X, X_hat) / np.where(norms > 0, norms, 1.0)
     rows = [values | {"image": int(i), "cosine": float(c)} for i, c in zip(chosen, cosines, strict=True)]
@@ -122,7 +122,7 @@ def _described(settings: Settings, number: int, chosen: np.ndarray, X: Float, X_
 
 
 def _options(method: str, settings: Settings, X: Float) -> dict[str, Any]:
-    """What `solve` is told for a method; the paper's have its settings."""
+    """The options of `solve` for a method; those of the paper's methods are the paper's."""
     from fastquad.solvers.latent.solver import LatentLM
     from fastquad.solvers.pgd import PGD
     from fastquad.solvers.ppower import PPower
@@ -131,11 +131,11 @@ def _options(method: str, settings: Settings, X: Float) -> dict[str, Any]:
         return {"method": LatentLM()}
     projection: Any = {
         "restarts": settings["restarts"], "n_steps": settings["adam_steps"], "rate": settings["adam_rate"],
-        "race": False,  # all restarts go to their end, as in the paper
+        "race": False,  # run all restarts to the end, as in the paper
     }  # fmt: skip
     if method == "PPower":
         return {"method": PPower(**projection)}
-    # A step further than the paper counts: the start is the first. They do not stop before.
+    # Count one step more than the paper, because the start is a step here; `min_step=0` prevents an early stop.
     options: dict[str, Any] = {
         "method": PGD(step=settings["mu"], min_step=0.0, **projection),
         "max_iter": settings["iterations"] + 1,
@@ -163,7 +163,7 @@ def cosine_by_sigma(result: Result) -> Any:
 
 
 def pictures(result: Result) -> Any:
-    """The true images, and below them what each method made of their measurements."""
+    """The true images, and below them those that each method recovered."""
     rows = [row for row in result.trials if "pixels" in row]
     groups = {method: group for (method,), group in grouped(rows, "method")}
     methods = ["true", *result.experiment.settings["methods"], BEST]

@@ -1,7 +1,7 @@
-"""What the paper lacks: the error against the level of the noise, for sparse and dense signals, and the best possible.
+"""An experiment that is not in the paper: the error against the level of noise, and the best possible error.
 
-‖x‖ = 1, and σ is the standard deviation of the noise. Beside TWF, which is told the norm, and the default call, which
-is told nothing, stand least squares on the true support and the Bayes optimum, by Gibbs sampling from the true x.
+‖x‖ = 1, and σ is the standard deviation of the noise. TWF is given the norm, the default call nothing; for comparison
+there are least squares on the true support and the Bayes optimum, by Gibbs sampling from the true x.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fastquad.solution import distance
 SETTINGS: Settings = {
     "n": 100,
     "k": [3, 10, 30, 100],
-    # Measurements for each k.
+    # The number of measurements for each k.
     "m": [100, 100, 300, 300],
     "sigma": [0.02, 0.05, 0.1, 0.2, 0.5, 1.0],
     "methods": ["TWF", "AMP–LM", "least squares", "Bayes"],
@@ -47,7 +47,7 @@ def cells(settings: Settings) -> list[Row]:
 
 
 def trial(settings: Settings, cell: Row, trial: int) -> list[Row]:
-    """One A and x, and one draw of the noise that is scaled to each level."""
+    """Draw one A, one x and one noise vector, which is scaled to each level."""
     k, m = cell["k"], cell["m"]
     rng = np.random.default_rng([9, k, m, trial])
     problem = problems.gaussian(m, settings["n"], k, unit_norm=True, rng=rng)

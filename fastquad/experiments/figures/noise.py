@@ -40,9 +40,9 @@ def cells(settings: Settings) -> list[Row]:
 
 
 def trial(settings: Settings, cell: Row, trial: int) -> list[Row]:
-    """One A and x, and one draw of the noise that is scaled to each level.
+    """Draw one A, one x and one noise vector, which is scaled to each level.
 
-    Only TWF is told that ‖x‖ = 1, as in the paper; only least squares is told the support.
+    Only TWF is given ‖x‖ = 1, as in the paper; only least squares is given the support.
     """
     m = cell["m"]
     rng = np.random.default_rng([3, m, trial])
@@ -53,11 +53,11 @@ def trial(settings: Settings, cell: Row, trial: int) -> list[Row]:
     def attempt(method: str, y: np.ndarray) -> Solution:
         if method == "TWF":
             twf = flow(method, settings, step="constant")
-            # The residual stays at the noise: the tolerance only says which steps, 1e-8 of x, are negligible.
+            # The residual stays at the noise: the tolerance only decides that steps below 1e-8 of x are negligible.
             return solve(packed, y, method=twf, norm=1.0, tol=1e-6, max_iter=settings["max_iter"])
         if method == "AMP–LM":
             return solve(packed, y)
-        # From x itself: the minimum next to it is the bound that a method without the support is held to.
+        # Start from x itself: the minimum next to it is the bound for methods that do not know the support.
         prior = Sparse(support=np.flatnonzero(problem.x))
         return solve(packed, y, prior=prior, method="lm", x0=problem.x)
 
@@ -112,7 +112,7 @@ def draw(result: Result) -> Any:
         ax.legend(fontsize="small")
     for place in range(len(sigmas), len(panels)):
         panels[place].remove()
-        panels[place - columns].tick_params(labelbottom=True)  # now the lowest of its column
+        panels[place - columns].tick_params(labelbottom=True)  # it is now the lowest panel of its column
     figure.supxlabel("measurements m", fontsize="medium")
     figure.supylabel("mean relative error", fontsize="medium")
     figure.suptitle(title(result, result.experiment.settings), fontsize="medium")

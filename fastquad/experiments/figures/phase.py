@@ -29,7 +29,7 @@ SETTINGS: Settings = {
     "threshold": "soft",
     "mu": 0.1,
     "max_iter": 4000,
-    "max_passes": 300,  # of AMP–LM: where nothing is found it would go on for thousands
+    "max_passes": 300,  # of AMP–LM, which would search for thousands of passes where nothing is found
     "success": 1e-3,
     "dtype": "float32",
 }
@@ -51,10 +51,10 @@ def trial(settings: Settings, cell: Row, trial: int) -> list[Row]:
         if method == "SPF":
             from fastquad.solvers.spf import SPF
 
-            # It needs A as it is, not symmetrised.
+            # SPF needs A as given, not symmetrised.
             return solve(problem.A, problem.y, method=SPF(k=k), x0=x0)
         if method == "AMP–LM":
-            # Its certificate is a residual of 1e-9, below the rounding of a packed float32.
+            # Its certificate needs a residual of 1e-9, below the rounding of packed float32 entries.
             exact = pack(problem.A, dtype=np.float64)
             return solve(exact, problem.y, noise=0.0, max_passes=settings["max_passes"])
         return solve(packed, problem.y, method=flow(method, settings), x0=x0, max_iter=settings["max_iter"])
@@ -72,7 +72,7 @@ def trial(settings: Settings, cell: Row, trial: int) -> list[Row]:
 
 
 def summary(settings: Settings, trials: list[Row]) -> list[Row]:
-    """The success rate of each cell; and how often an answer was wrongly called a success."""
+    """The success rate of each cell, and how often a wrong answer was called a success."""
     rows = []
     for (method, m, k), group in grouped(trials, "method", "m", "k"):
         successes = sum(row["success"] for row in group)

@@ -22,7 +22,7 @@ SETTINGS: Settings = {"n": 500, "k": 5, "m": list(range(50, 501, 50)), "alpha": 
 
 
 def cells(settings: Settings) -> list[Row]:
-    """One: a trial draws the largest A, and each m takes its first m measurements."""
+    """A single cell: a trial draws the largest A, and each m takes its first m measurements."""
     return [{}]
 
 
