@@ -1,7 +1,7 @@
 """Levenberg–Marquardt on a support, or on all coordinates: see `fastquad.numerics.levenberg_marquardt`.
 
-On a support S only `Ã_i[S, S]` matters. It is read once and kept, so further steps read nothing; where it would be
-too large to keep, each step asks for the products of d, which reads the rows of S.
+On a support S only `Ã_i[S, S]` matters. It is read once and kept, so further steps read nothing; if it is too large to
+keep, each step asks for the products of d, which reads the rows of S.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class LM(Solver):
 
     Without a support it uses no prior, and is right for m >= 1.3 n: about 7 passes where gradient methods need
     hundreds. With a support of s coordinates it reads their s×s block once and nothing more. Starts from `x0`, or from
-    the spectral vector of the support. It stops at a relative residual of 1e-15, or where two steps lower ‖r‖² by less
-    than 1e-12 of it; with noise that is *converged* if the fit is far better than chance, with at least twice as many
-    measurements as coordinates.
+    the spectral vector of the support. It stops at a relative residual of 1e-15, or when two steps lower ‖r‖² by less
+    than 1e-12 of it. With noise it has *converged* if the fit is far better than chance and there are at least twice as
+    many measurements as coordinates.
 
     Parameters
     ----------
     support : list of int, optional
-        The coordinates that may be nonzero; default: as in the prior, or all.
+        The coordinates that may be nonzero; default: those of the prior, or all.
     max_steps : int
         The largest number of steps.
 
@@ -68,7 +68,7 @@ class LM(Solver):
         rule = Rule(max_steps=self.max_steps)
         found = yield from fit(problem, x, support, rule)
         if problem.fixed and problem.x0 is None and found.residual > EXACT_RESIDUAL:
-            # The sign of the start is that of its entry at the known value, which may be too small to tell.
+            # Try the other sign: it was chosen by the start's entry at the known value, which may be too small to tell.
             x = 2 * problem.completed(np.zeros(problem.n)) - problem.completed(x)
             other = yield from fit(problem, x, support, rule)
             found = min(found, other, key=lambda each: each.residual)

@@ -4,7 +4,7 @@
 
 with `∇f(x) = (1/m) Σ_i r_i Ã_i x`, `r_i = x^T Ã_i x − y_i` and μ = 0.9: one pass over A a step. The paper's signals
 have norm one; for others the step is μ/‖x‖², and v/‖x‖ is projected. An entry of `μ ∇f/‖x‖²` carries noise of variance
-`Σ r_i² / (2 m² ‖x‖²)`, which the Levenberg–Marquardt projection wants to know.
+`Σ r_i² / (2 m² ‖x‖²)`, which is passed to the Levenberg–Marquardt projection.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class PGD(Projecting):
     """Projected gradient descent on the range of a decoder.
 
     Starts from the projected power method, or from `x0` (the paper's PGD1: the constant vector). It takes 10 steps
-    unless `max_iter` says otherwise, and has converged where `‖x_{t+1} − x_t‖ <= min_step ‖x_t‖`.
+    unless `max_iter` says otherwise, and has converged when `‖x_{t+1} − x_t‖ <= min_step ‖x_t‖`.
 
     Parameters
     ----------
     step : float
         μ.
     min_step : float
-        Below this relative change it has converged.
+        The relative change of x at which it has converged.
     projection : "adam" or "lm"
         How the nearest signal of the decoder is found. "adam": from random codes, as in the paper. "lm":
         Levenberg–Marquardt from the last code and the nearest of 1000 samples of the decoder; several times faster.
@@ -41,8 +41,8 @@ class PGD(Projecting):
     n_steps, rate : int, float
         Of Adam.
     race : bool
-        Whether the starts of Adam that are behind drop out on the way, which halves the work. False: all go to the
-        end, as in the paper.
+        Whether starts of Adam that fall behind are dropped on the way, which halves the work. False runs all of them to
+        the end, as in the paper.
 
     Examples
     --------

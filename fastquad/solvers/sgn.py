@@ -27,11 +27,11 @@ from fastquad.solvers.parts.spectral import spectral_start
 from fastquad.solvers.spf import least_squares
 from fastquad.typing import Float, Indices
 
-# The method has diverged where the residual is this many times the first one.
+# The multiple of the first residual at which the method has diverged.
 _DIVERGED = 1e6
 
 
-# Directions that are seen less than this share of the others are taken for a turn of the phase.
+# The relative singular value below which a direction is taken for a change of the phase.
 _FREE = 1e-9
 
 
@@ -39,13 +39,14 @@ _FREE = 1e-9
 class SGN(Solver):
     """Sparse Gauss–Newton; k has to be known.
 
-    Stops where ‖r‖/‖y‖ < `tol` (converged), or where a step changes x by at most 0.01 tol ‖x‖ (stagnated); after 100
-    steps where `solve` is given no `max_iter`. Once converged it goes on while the residual still falls, to rounding.
+    Stops when ‖r‖/‖y‖ < `tol` (converged), when a step changes x by at most 0.01 tol ‖x‖ (stagnated), or after 100
+    steps unless `solve` is given `max_iter`. Once converged it goes on while the residual still falls, down to
+    rounding.
 
     Parameters
     ----------
     k : int, optional
-        How many entries of x are nonzero; default: as in the prior.
+        The number of nonzeros of x; default: that of the prior.
     mu : float
         The length of the gradient step that chooses the support, in units of 1/φ².
 
@@ -93,7 +94,7 @@ class SGN(Solver):
             last = residual
             support = _largest((x - unit * ((values - y) @ W)) ** 2, k, problem)
             new = np.zeros(problem.n)
-            if problem.turning:  # a phase changes nothing: of all solutions, the shortest
+            if problem.turning:  # the phase is free: take the shortest solution
                 new[support] = 0.5 * np.linalg.lstsq(W[:, support], y + values, rcond=_FREE)[0]
             else:
                 new[support] = 0.5 * least_squares(W[:, support], y + values)
@@ -104,7 +105,7 @@ class SGN(Solver):
             W = yield Products(x)
 
     def _sparsity(self, problem: Problem) -> int:
-        # A complex entry is two coordinates, in the prior already.
+        # Count a complex entry as two coordinates, as the prior already does.
         k = problem.k if self.k is None else self.k * (1 + problem.turning)
         if k is None:
             raise ValueError("`k` must be given to SGN: method=fastquad.SGN(k=...) or prior=fastquad.Sparse(k=...).")

@@ -7,8 +7,8 @@ isometry on sparse vectors when v has unit norm. Each is solved by hard threshol
     S = the k largest of |u + L^T (b − L u)|,    u = argmin ‖b − L u‖ over the u on S,    until S stays.
 
 That u = v is never used. A must be taken as given, not symmetrised: with `Ã_i`, u = x + δ and v = x − δ fit to first
-order whatever δ is. With v = ‖v‖ v̂ the answer is `x = sqrt(‖v‖) v̂`; its residual comes with the `A_i v̂` of the
-next step.
+order for any δ. With v = ‖v‖ v̂ the answer is `x = sqrt(‖v‖) v̂`; its residual follows from the `A_i v̂` of the next
+step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fastquad.solvers.base import Solver, negligible_step, options
 from fastquad.solvers.parts.spectral import EMPTY_SUPPORT_NOTE, spectral_start
 from fastquad.typing import Asks, Float
 
-# The normal equations square the condition number: above this reciprocal one, they lose no more than six digits.
+# The least reciprocal condition number for the normal equations: they square it, and so lose at most six digits.
 _WELL_CONDITIONED = 1e-6
 
 
@@ -36,13 +36,13 @@ _WELL_CONDITIONED = 1e-6
 class SPF(Solver):
     """Sparse power factorization; k has to be known.
 
-    Stops where ‖r‖/‖y‖ < `tol` (converged), or where a step changes v by at most 0.01 tol ‖v‖ (stagnated); after 200
-    steps where `solve` is given no `max_iter`. Two passes over A a step, of which sparse iterates need a part.
+    Stops when ‖r‖/‖y‖ < `tol` (converged), when a step changes v by at most 0.01 tol ‖v‖ (stagnated), or after 200
+    steps unless `solve` is given `max_iter`. A step takes two passes over A, or a part of them for sparse iterates.
 
     Parameters
     ----------
     k : int, optional
-        How many entries of x are nonzero; default: as in the prior.
+        The number of nonzeros of x; default: that of the prior.
     alpha : float
         Of the support test in the start: `I_l > alpha φ² sqrt(log n / m)`.
     max_inner : int
@@ -98,7 +98,7 @@ class SPF(Solver):
             L = yield SidedProducts(v)
 
     def _sparsity(self, problem: Problem) -> int:
-        # A complex entry is two coordinates, in the prior already.
+        # Count a complex entry as two coordinates, as the prior already does.
         k = problem.k if self.k is None else self.k * (1 + problem.turning)
         if k is None:
             raise ValueError("`k` must be given to SPF: method=fastquad.SPF(k=...) or prior=fastquad.Sparse(k=...).")
@@ -117,7 +117,7 @@ class SPF(Solver):
 
 
 def hard_thresholding_pursuit(L: Float, b: Float, k: int, max_steps: int, groups: Groups | None = None) -> Float:
-    """A k-sparse u with `L u ≈ b`, of whole groups where there are any: see the head of this file."""
+    """A k-sparse u with `L u ≈ b`, made of whole groups if there are any: see the head of this file."""
     u = np.zeros(L.shape[1])
     iterates: list[Float] = []
     met: dict[bytes, int] = {}
@@ -130,7 +130,7 @@ def hard_thresholding_pursuit(L: Float, b: Float, k: int, max_steps: int, groups
             support = np.sort(np.argpartition(-np.abs(moved), k - 1)[:k])
         first = met.setdefault(support.tobytes(), step)
         if first < step:
-            # A support says everything about u: from here on the steps go round, often in a circle of one.
+            # The support determines u, so the steps repeat from here on: jump to the last one of the cycle.
             return iterates[first + (max_steps - 1 - first) % (step - first)]
         u = np.zeros(L.shape[1])
         u[support] = least_squares(L[:, support], b)
@@ -139,7 +139,7 @@ def hard_thresholding_pursuit(L: Float, b: Float, k: int, max_steps: int, groups
 
 
 def least_squares(L: Float, b: Float) -> Float:
-    """`argmin ‖L u − b‖`, the shortest where there are several."""
+    """`argmin ‖L u − b‖`; the shortest if there are several."""
     if L.shape[0] >= L.shape[1]:
         gram = L.T @ L
         size = np.abs(gram).sum(axis=0).max()

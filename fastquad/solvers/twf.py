@@ -32,9 +32,9 @@ from fastquad.solvers.base import Solver, negligible_step, options
 from fastquad.solvers.parts.spectral import EMPTY_SUPPORT_NOTE, spectral_start
 from fastquad.typing import Asks, Float
 
-# The method has diverged where the residual is this many times the first one.
+# The multiple of the first residual at which the method has diverged.
 _DIVERGED = 1e6
-# Steps after which the products are computed afresh: until then they are updated by linearity, and rounding adds up.
+# The number of steps after which products are computed again: updated by linearity, they accumulate rounding errors.
 _REFRESH = 50
 _STEP_SIZES = ("damped", "constant", "exact")
 _STARTS = ("estimated", "full")
@@ -78,7 +78,7 @@ class _Flow(Solver):
             r_square, x_square = r.dot(r), x.dot(x)
             residual = math.sqrt(r_square) / y_norm
             if residual < tol and age:
-                # Not on the word of products that were carried on.
+                # Confirm convergence with fresh products, not with those updated by linearity.
                 W, age = (yield Products(x)), 0
                 continue
             yield Step(x, residual)
@@ -98,7 +98,7 @@ class _Flow(Solver):
                 size = -quartic.along(r, 2 * (W @ slope), V @ slope)[0]
             new = x - size * slope
             if shrink is not None:
-                # The minimum of the quartic may lie uphill, across a ridge.
+                # Use |t|: the minimum of the quartic may lie uphill, across a ridge, where t is negative.
                 new = shrink(new, abs(size) * math.sqrt(beta * r_square * x_square))
             move = new - x
             if move.dot(move) <= (negligible * damping) ** 2 * x_square:
@@ -140,8 +140,8 @@ class _Flow(Solver):
 class WF(_Flow):
     """Wirtinger flow: gradient descent from a spectral start, for m comfortably above n.
 
-    Stops where ‖r‖/‖y‖ < `tol` (converged), or where a step is at most 0.01 tol (μ_t/μ) ‖x‖ (stagnated); after 4000
-    steps where `solve` is given no `max_iter`. One pass over A a step.
+    Stops when ‖r‖/‖y‖ < `tol` (converged), when a step is at most 0.01 tol (μ_t/μ) ‖x‖ (stagnated), or after 4000 steps
+    unless `solve` is given `max_iter`. One pass over A a step.
 
     Parameters
     ----------
@@ -172,9 +172,9 @@ class WF(_Flow):
 class TWF(_Flow):
     """Thresholded Wirtinger flow, the paper's method for a sparse signal; k is not needed.
 
-    With `prior=fq.Sparse(support=S)` it is the paper's TWF-S. Stops where ‖r‖/‖y‖ < `tol` (converged), or where a
-    step is at most 0.01 tol (μ_t/μ) ‖x‖ (stagnated); after 4000 steps where `solve` is given no `max_iter`. One pass
-    over A a step, two with an exact line search; where few entries of the iterate are nonzero, only their rows.
+    With `prior=fq.Sparse(support=S)` it is the paper's TWF-S. Stops when ‖r‖/‖y‖ < `tol` (converged), when a step is at
+    most 0.01 tol (μ_t/μ) ‖x‖ (stagnated), or after 4000 steps unless `solve` is given `max_iter`. One pass over A a
+    step, two with an exact line search; if few entries of the iterate are nonzero, only their rows are read.
 
     Parameters
     ----------
@@ -182,8 +182,8 @@ class TWF(_Flow):
         Of the support test in the start: `I_l > alpha φ² sqrt(log n / m)`.
     beta : float
         The threshold is sqrt(beta) standard deviations of a gradient entry outside the support. At the paper's
-        0.5 a third of all coordinates passes it; for sparse iterates, and quick steps, use 4. Of complex entries, whose
-        moduli are compared with it, the same share passes.
+        0.5 a third of all coordinates passes it; for sparse iterates, and quick steps, use 4. For complex entries the
+        moduli are compared with a threshold that the same share passes.
     threshold : {"soft", "hard"} or function
         The shrinkage: a function of (a, tau), of shape (n,) and a number, gives an array of shape (n,).
     mu : float
@@ -219,7 +219,7 @@ class TWF(_Flow):
 
 
 def _outside(problem: Problem) -> NDArray[np.bool_] | None:
-    """Which coordinates are known to be zero."""
+    """A mask of the coordinates that are known to be zero."""
     support = problem.support
     if support is None:
         return None

@@ -1,12 +1,12 @@
-"""What latent Levenberg–Marquardt knows about A between two passes.
+"""The model of A that latent Levenberg–Marquardt minimises between two passes.
 
 At a signal g_0 whose products W = Ã g_0 are known, with d = g − g_0,
 
     g^T Ã g = g_0^T Ã g_0 + 2 d^T Ã g_0 + d^T Ã d = W (g + d) + d^T Ã d.
 
-Only the last term needs A, and B = U^T Ã U knows the part of it in the span of U, where d nearly lies. What is left out
-is of second order in d, and small: so the minimiser of this model is nearly that of the objective itself, and one pass
-does what takes Levenberg–Marquardt several. All signals of a batch are minimised over side by side, without reading A.
+Only the last term needs A, and B = U^T Ã U gives its part in the span of U, where d nearly lies. The rest is of second
+order in d, and small: so the minimiser of this model is nearly that of the objective itself, and one pass does what
+takes Levenberg–Marquardt several. All signals of a batch are minimised side by side, without reading A.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from fastquad.numerics.least_squares import Normal, minimize, normal
 from fastquad.solvers.latent.search import NoiseLevel, Unknowns, learn
 from fastquad.typing import Float, Indices
 
-# How often λ is learnt anew.
+# How often λ is learnt again.
 _ROUNDS = 2
-# Steps before that, at most.
+# The largest number of steps between two updates of λ.
 _MAX_STEPS = 6
-# A step that promises less than this share of the objective is not taken.
+# The relative decrease of the objective that a step must promise.
 _TOLERANCE = 1e-4
 
 
 class Anchor(NamedTuple):
-    """A point θ of one signal, what it is, and its products."""
+    """A point θ of one signal, the signal g there, and its products."""
 
     unknowns: Unknowns
     theta: Float
@@ -59,7 +59,7 @@ class Local:
         return list(theta)
 
     def evaluate(self, theta: Float, which: Indices) -> Normal:
-        """The normal equations of the model at the rows of θ, each of the signal with its number in `which`."""
+        """The normal equations of the model at the rows of θ; `which` is the signal that each row belongs to."""
         codes, t = self.first.split(theta)
         if self.first.square is not None:
             t = np.array([self.anchors[i].unknowns.square for i in which])
@@ -78,6 +78,6 @@ class Local:
         if self.first.free:
             slope = np.concatenate([slope, q[:, :, None]], axis=2)
         at = normal(t[:, None] * q - self.Y[which], slope)
-        # t is ‖x‖²: a step to where it is negative is never taken.
+        # Reject negative t, which is ‖x‖².
         at.square[t <= 0] = np.inf
         return at

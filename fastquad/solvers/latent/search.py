@@ -1,7 +1,7 @@
-"""Where latent Levenberg–Marquardt starts: a search in the span of a few principal directions of the decoder.
+"""Find the start of latent Levenberg–Marquardt: a search in the span of a few principal directions of the decoder.
 
 With `B_i = U^T Ã_i U`, (p, p), and `h(z) = U^T g(z)`, the residual is `t h^T B_i h − y_i` up to what U leaves out, and
-A is not read any more. All starts of all signals are one batch, in float32.
+A need not be read again. All starts of all signals are one batch, in float32.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from fastquad.numerics.least_squares import Descents, Normal, concatenate, norma
 from fastquad.priors.generative import Generative
 from fastquad.typing import Float, Indices
 
-# How many codes at a time: their Jacobians stay in the cache.
+# The number of codes evaluated at a time, so that their Jacobians stay in cache.
 _CHUNK = 32
-# For each stage, the share of the starts that it goes on with, and its steps.
+# The stages of the search: the share of the starts that each keeps, and its number of steps.
 _STAGES = ((1.0, 2), (0.5, 3), (0.25, 4), (0.25, 6), (0.0, 4))
-# A step that promises to lower `‖r‖² + λ‖z‖²` by less than this many σ² moves z within its posterior deviation.
+# The decrease of `‖r‖² + λ‖z‖²`, in units of σ², below which a step moves z only within its posterior deviation.
 NEGLIGIBLE = 0.1
-# λ is at least this share of σ².
+# The least λ, as a share of σ².
 _LEAST_SHARE = 0.01
-# Where at least this share of y is noise, λ is all of σ².
+# The share of noise in y from which on λ is all of σ².
 _MOSTLY_NOISE = 0.55
 
 
 class Unknowns(NamedTuple):
-    """What is to be found for one signal: θ = its code z, followed by t = ‖x‖² where that is not known."""
+    """The unknowns of one signal: θ is its code z, followed by t = ‖x‖² if that is not known."""
 
     prior: Generative
     y: Float
@@ -46,7 +46,7 @@ class Unknowns(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many numbers θ has."""
+        """The length of θ."""
         return self.prior.decoder.n_latent + self.free
 
     def split(self, theta: Float) -> tuple[Float, Float]:
@@ -56,7 +56,7 @@ class Unknowns(NamedTuple):
         return theta, np.full(len(theta), self.square)
 
     def weights(self, ridge: Float) -> Float:
-        """The λ of each number in θ, (b, size), for those (b,) of the codes: t is not held back."""
+        """The ridge of each number in θ, (b, size), given those (b,) of the codes; that of t is zero."""
         weights = np.repeat(ridge[:, None], self.size, axis=1)
         if self.free:
             weights[:, -1] = 0
@@ -75,13 +75,13 @@ def quadratic_residuals(W: Float, g: Float, J: Float, t: Float, Y: Float, free: 
     if free:
         jacobian = np.concatenate([jacobian, q[:, :, None]], axis=2)
     at = normal(t[:, None] * q - Y, jacobian)
-    # t is ‖x‖²: a step to where it is negative is never taken.
+    # Reject negative t, which is ‖x‖².
     at.square[t <= 0] = np.inf
     return at
 
 
 class NoiseLevel(NamedTuple):
-    """The variance σ² of the noise as it is known so far, and λ, each (b,)."""
+    """The current estimate of the noise variance σ², and λ, each (b,)."""
 
     noise: Float
     ridge: Float
@@ -100,7 +100,7 @@ def learn(at: Normal, level: NoiseLevel, signals: list[Unknowns], m: int) -> Noi
 
 
 class Valleys(NamedTuple):
-    """Where the better starts ended: θ (b, size), and ‖r‖² (b,) and the Gram matrices (b, size, size) there."""
+    """The ends of the better starts: θ (b, size), with ‖r‖² (b,) and the Gram matrices (b, size, size) there."""
 
     theta: Float
     square: Float
@@ -108,7 +108,7 @@ class Valleys(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where the steps on A begin, and the other valleys that were seen."""
+    """The start of the steps on A, and the other valleys that the search found."""
 
     theta: Float
     level: NoiseLevel
@@ -150,7 +150,7 @@ def search(B: Float, signals: list[Unknowns], n_starts: int, misfit: float) -> l
 
 
 def _fittest(value: Float, alive: Indices, b: int, size: int) -> Indices:
-    """Of the starts that are alive, the same number for each of b signals, those of least value: `size` a signal."""
+    """The `size` starts of least value for each of b signals, among those alive, equally many for each signal."""
     rows = alive.reshape(b, -1)
     order = np.argsort(value[rows], axis=1)[:, :size]
     return np.take_along_axis(rows, order, axis=1).ravel()
@@ -170,7 +170,7 @@ class _Compressed:
         self.squares = None if self.first.free else np.array([signal.square for signal in signals])
 
     def evaluate(self, theta: Float, owner: Indices) -> Normal:
-        """Normal equations at the rows of θ, each of the signal with its number in `owner`."""
+        """The normal equations at the rows of θ; `owner` is the signal that each row belongs to."""
         return concatenate(
             [self._evaluate(theta[s : s + _CHUNK], owner[s : s + _CHUNK]) for s in range(0, len(theta), _CHUNK)]
         )
@@ -191,7 +191,7 @@ class _Compressed:
         square, ridge = self._first_guess(float(np.mean(Q**2)), misfit)
         overlap, power = self.Y @ Q.T, np.einsum("si,si->s", Q, Q)
         if self.squares is None:
-            # The t that fits best; a sample that has little in common with the signal would give nearly none.
+            # Take the t that fits best, clipped from below: a sample unlike the signal would give nearly zero.
             t = np.clip(overlap / power, 0.2 * square[:, None], square[:, None])
         else:
             t = np.broadcast_to(square[:, None], overlap.shape)
@@ -210,7 +210,7 @@ class _Compressed:
         else:
             square = self.squares
             if self.first.prior.normalize:
-                # mean y² is gain t² + σ²: a known norm tells the noise.
+                # Estimate the noise from the known norm: mean y² is gain t² + σ².
                 noise = np.maximum(noise, power - gain * square**2)
                 explained = np.maximum(power - noise, 0.05 * power)
         return square, misfit * explained + noise

@@ -10,22 +10,22 @@ evidence maximisation does,
 
     σ² = ‖r‖²/(m − γ),      γ = tr(H (H + λ)^{-1}),      H = 4t² (W J)^T W J,
 
-γ being the number of latent numbers that the data determine. But codes that fit a real signal best are further out
-than N(0, I) allows, and where y is mostly explained, holding them back costs more than it saves. So the λ taken is
-σ² clip((ρ/0.55)⁶, 0.01, 1) with ρ = σ²/mean(y²): all of σ² where more than half of y is noise, next to none of it where
+where γ is the number of latent numbers that the data determine. But codes that fit a real signal best are larger than
+N(0, I) allows, and if y is mostly explained, shrinking them costs more than it saves. So λ is
+σ² clip((ρ/0.55)⁶, 0.01, 1) with ρ = σ²/mean(y²): all of σ² if more than half of y is noise, and nearly none of it if
 little is. For a signal in the range of the decoder ‖r‖² falls as λ²: λ goes to zero by itself, quadratically, and the
 answer is exact.
 
-Where to start is found without A. The decoder's signals nearly lie in the span of p = 100 principal directions U of
+The start is found with a single pass. The decoder's signals nearly lie in the span of p = 100 principal directions U of
 1000 samples; one pass compresses A to `U^T Ã_i U`, (m, p, p), and there
 
 1. all samples are measured at once, and those with the highest posterior for y are the starts;
 2. Levenberg–Marquardt runs from all starts of all signals in one batch, in float32; after a few steps only the better
    half goes on, until one is left.
 
-Two or three steps on A itself, in the decoder's own precision, end it. Each goes to the minimiser of a model that takes
-the products at hand as they are and only what is of second order from the compressed A (`latent_model`). Where that
-turns out worse, and where there is no compressed A because `x0` was given, it is a Levenberg–Marquardt step.
+Two or three steps on A itself, in the decoder's own precision, complete the solve. Each goes to the minimiser of a
+model that uses the exact products at the current point, and the compressed A only for second-order terms (`model.py`).
+If that turns out worse, or if there is no compressed A because `x0` was given, it is a Levenberg–Marquardt step.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from fastquad.solvers.latent.search import NEGLIGIBLE, NoiseLevel, Start, Unknow
 from fastquad.solvers.latent.trust import estimate, judged
 from fastquad.typing import Asks, Float
 
-# As small as a relative residual can be expected to get.
+# The relative residual at which nothing but rounding is left.
 _ROUNDING = 1e-15
-# Three steps that lower the objective by less than this share of ‖r‖² are the last.
+# The share of ‖r‖² by which three steps must lower the objective to go on.
 _FLAT = 0.03
 _ONLY = np.zeros(1, dtype=np.intp)
 
@@ -72,8 +72,8 @@ class _Point(NamedTuple):
 class LatentLM(Solver):
     """Levenberg–Marquardt on the latent numbers of a decoder: the default with a generative prior.
 
-    One pass compresses A, a search in the compressed space costs none, and about three more end it. The answer
-    is *exact* for signals in the range of the decoder. From a given `x0` it starts at the nearest code and does not
+    One pass compresses A, a search in the compressed space costs none, and about three more complete the solve. The
+    answer is *exact* for signals in the range of the decoder. Given `x0`, it starts at the nearest code and does not
     search. The reported `noise` includes what the decoder cannot express.
 
     Parameters
@@ -81,9 +81,9 @@ class LatentLM(Solver):
     basis : int
         p, the number of principal directions of the decoder's samples that the search works in.
     starts : int
-        How many of the samples the search starts from, for each signal.
+        The number of samples that the search starts from, for each signal.
     misfit : float
-        The share of the signal that the decoder is first assumed not to express: λ starts at `misfit ‖x‖⁴ + σ²`.
+        The share of the signal that the decoder is assumed not to express at first: λ starts at `misfit ‖x‖⁴ + σ²`.
     max_steps : int
         The largest number of steps after the search that do not halve ‖r‖, each one pass. It has converged when a
         step promises to lower `‖r‖² + λ‖z‖²` by less than 0.1 σ², or the last three lowered it by less than 2 σ² or
@@ -163,7 +163,7 @@ class LatentLM(Solver):
             before = descent.value[0]
             there, at = yield from _evaluate(unknowns, trial[0])
             descent.receive(_ONLY, trial, at)
-            # Where the model was wrong, a damped step of its linear part is next.
+            # If the model was wrong, take a damped step of its linear part next.
             accepted = bool(descent.value[0] < before)
             if accepted:
                 here = there
@@ -172,7 +172,7 @@ class LatentLM(Solver):
             if slow and residual < EXACT_RESIDUAL:
                 break  # only rounding is left
         residual = float(np.sqrt(descent.at.square[0] / scale))
-        # A signal that explains y no better than zero does is no answer, whether or not there is a better one.
+        # A signal that explains y no better than zero is no answer.
         end = End.CONVERGED if converged and residual < 1 else End.STAGNATED
         outcome = Outcome(here.x, residual, end, free=unknowns.size)
         if residual >= EXACT_RESIDUAL:

@@ -1,21 +1,22 @@
-"""How far a decoder's signal may be from the one that was measured, and when it is to be trusted.
+"""Estimate how far a decoder's signal is from the one that was measured, and decide whether to trust it.
 
-A decoder expresses no signal of the world exactly, so the residual of the best fit says two things at once: how noisy y
-is, and how far off x is. For A with independent centred entries and an x̂ that does not depend on A,
+A decoder expresses no real signal exactly, so the residual of the best fit shows two things at once: how noisy y is,
+and how far off x is. For A with independent centred entries and an x̂ that does not depend on A,
 
     E r² = ‖x̂x̂^T − xx^T‖² + σ²,
 
 so that with the fitted norm the relative distance d has `d² = 1 − sqrt(R²)`, R² the share of y's variance that x̂
-predicts. The fit did use A: with the leverages h of its k numbers, r_i/(1 − h_i) is the residual that measurement i
-would have if it had been left out. What the data hardly see (A of few directions) is bounded by the mean size of W.
+predicts. But the fit did depend on A: with the leverages h of its k numbers, r_i/(1 − h_i) is the residual that
+measurement i would have if it had been left out. If A has few directions, the error is also bounded by the mean size of
+W.
 
     v     = mean (r_i/max(1 − h_i, .05))²
     E²(v) = max(1 − sqrt(clip(1 − (v − σ²)/(var y − σ²), 0, 1)),  (v − σ²) n/(4t² mean ‖W_i‖²))
     V²    = Σ w ‖g' − g‖² over the valleys g' that the search ended in, w their posterior weights
     error = sqrt(E²(v) + V²/2),      bound = the same with v at the upper end of its 95 % interval
 
-σ = 0 unless the noise is given: then it is no sign of distance, but the posterior of the code is. An answer is a
-success where m >= 2k (4k with noise, and a third of y's variance explained) and `bound` is below .45.
+σ = 0 unless the noise is given; if it is, the posterior variance of the code is added. An answer is a success if
+m >= 2k (4k with noise, and a third of y's variance explained) and `bound` is below .45.
 """
 
 from __future__ import annotations
@@ -31,34 +32,36 @@ from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
 from fastquad.solvers.latent.search import Unknowns, Valleys
 from fastquad.typing import Float
 
-# A signal further off than this need not look like the one measured.
+# The largest bound of the relative distance at which an answer is trusted.
 TRUSTED = 0.45
-# At most this much of a measurement is its own doing.
+# The least 1 − h_i that a residual is divided by.
 _LEAST_LEFT = 0.05
-# Valleys nearer than this are one.
+# The distance below which two valleys are the same.
 _SAME = 0.15
-# Measurements for each latent number, without noise and with.
-_ENOUGH, _ENOUGH_IN_NOISE = 2, 4
-# Of these, measurements of very different size count as fewer; this share of them must be left.
+# The number of measurements for each latent number that an answer needs to be trusted, without noise.
+_ENOUGH = 2
+# The same with noise.
+_ENOUGH_IN_NOISE = 4
+# The least effective number of measurements, as a share of all: those of very different size count as fewer.
 _EFFECTIVE = 0.75
-# With noise, at most this share of y's variance may be left.
+# With noise, the largest share of y's variance that may be unexplained.
 _MOST_LEFT = 2 / 3
-# The upper end of a variance's interval.
+# The chance that a variance lies above the upper end of its interval.
 _CHANCE = 0.05
 
 
 class Estimate(NamedTuple):
-    """The estimated relative distance to the signal, a bound of it, and whether the answer is to be trusted."""
+    """The estimated relative distance to the signal, a bound of it, and whether to trust the answer."""
 
     error: float
     bound: float
     trusted: bool
-    #: How many latent numbers the data fix at all.
+    #: The number of latent numbers that the data determine.
     rank: int
 
 
 def estimate(unknowns: Unknowns, theta: Float, W: Float, ridge: float, valleys: Valleys | None = None) -> Estimate:
-    """How far off the signal with code and norm θ may be; W are the products of its unit signal g, λ its ridge."""
+    """Estimate how far off the signal at θ is; W are the products of its unit signal g, `ridge` is its λ."""
     codes, t = unknowns.split(np.asarray(theta, dtype=np.float64)[None])
     decoder = unknowns.prior.range
     g, J = (part[0].astype(np.float64) for part in decoder.jacobian(codes.astype(decoder.dtype)))
@@ -78,12 +81,12 @@ def estimate(unknowns: Unknowns, theta: Float, W: Float, ridge: float, valleys: 
     spread = float(np.var(y, ddof=1)) if m > 1 else 0.0
     norm = float(np.linalg.norm(g)) or 1.0
     size = np.einsum("ij,ij->i", W, W) / norm**2
-    # Measurements of very different size count as fewer.
+    # Count measurements of very different size as fewer.
     effective = float(size.sum()) ** 2 / max(float(size @ size), 1e-300)
     seen = 4 * (square * norm**2) ** 2 * float(np.mean(size)) / n
 
     def distance(variance: float) -> float:
-        """E²: the squared relative distance that this variance of the residual speaks for."""
+        """E²: the squared relative distance that this variance of the residual implies."""
         excess = max(variance - noise, 0.0)
         explained = 1 - excess / max(spread - noise, 0.1 * spread, 1e-300)
         return max(1 - math.sqrt(min(max(explained, 0.0), 1.0)), min(1.0, excess / max(seen, 1e-300)))
@@ -104,10 +107,10 @@ def estimate(unknowns: Unknowns, theta: Float, W: Float, ridge: float, valleys: 
 
 
 def judged(outcome: Outcome, found: Estimate, m: int) -> Outcome:
-    """The outcome with its error; a success only where it is small."""
+    """The outcome with its error; a success only if that is small."""
     if outcome.residual < EXACT_RESIDUAL:
         if outcome.free is not None and found.rank < outcome.free:
-            # Some latent numbers are not seen: as many signals fit as they like.
+            # Some latent numbers are undetermined, so infinitely many signals fit: no success.
             return replace(outcome, free=m)
         return replace(outcome, error=0.0)
     outcome = replace(outcome, error=found.error)
@@ -119,7 +122,7 @@ def judged(outcome: Outcome, found: Estimate, m: int) -> Outcome:
 
 
 def _posterior(jacobian: Float, J: Float, norm: float, noise: float, level: float) -> float:
-    """Where the noise is given, the squared relative error that it leaves in the code."""
+    """The squared relative error that the given noise leaves in the code."""
     if not noise:
         return 0.0
     covariance = level * np.linalg.inv(jacobian.T @ jacobian + level * np.eye(J.shape[1]))

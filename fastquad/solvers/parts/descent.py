@@ -1,4 +1,4 @@
-"""Levenberg–Marquardt on a support of a problem: what is read of A for it, and the fit that it ends with."""
+"""Levenberg–Marquardt on a support: reads the parts of A that it needs, and returns a fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastquad.measurements.contractions import Block, Products
 from fastquad.numerics.levenberg_marquardt import Descent, Rule
 from fastquad.typing import Asks, Float, Indices
 
-#: A block of A that is kept in memory for the steps of one support takes at most this many bytes.
+#: The largest size of the block of A that is kept for the steps on one support, in bytes.
 BLOCK_BYTES = 512 << 20
 
 
@@ -28,7 +28,7 @@ class GrowingBlock:
 
     @classmethod
     def within(cls, problem: Problem) -> GrowingBlock:
-        """One that keeps to the memory of a problem."""
+        """A block within the memory budget of a problem."""
         return cls(problem.m, min(BLOCK_BYTES, problem.memory // 16))
 
     def affordable(self, support: Indices) -> bool:
@@ -37,7 +37,7 @@ class GrowingBlock:
         return 8 * self.m * total**2 <= self.max_bytes
 
     def read(self, support: Indices) -> Asks[Float]:
-        """`Ã_i[S, S]`, (m, s, s); only pairs that were not read before are asked for."""
+        """`Ã_i[S, S]`, (m, s, s); only pairs that were not read before are read."""
         new = np.setdiff1d(support, self.members)
         if new.size:
             old = self.members.size
@@ -58,14 +58,14 @@ class GrowingBlock:
 
 
 class Fit(NamedTuple):
-    """A signal and what was found of it: the end of a descent, as other stages use it."""
+    """The end of a descent: the signal, its support, products and residual."""
 
     x: Float
     residual: float
     support: Indices
     W: Float
     r: Float
-    #: The products of another vector, where they are at hand.
+    #: The products of another vector, if they are known.
     other: Float | None = None
 
 
@@ -77,10 +77,10 @@ def fit(
     cache: GrowingBlock | None = None,
     weights: Float | None = None,
 ) -> Asks[Fit]:
-    """Levenberg–Marquardt from x on a support, a `Step` each.
+    """Levenberg–Marquardt from x on a support, yielding a `Step` for each step.
 
-    Coordinates whose values are known keep them, and belong to no support. With weights (m,) it is Σ (w_i r_i)² that is
-    made small. W of the result has the support's columns only, r is `A(xx^T) − y`, and both are without weights.
+    Coordinates with known values keep them, and belong to no support. With weights (m,), Σ (w_i r_i)² is minimised. W
+    of the result has only the support's columns, r is `A(xx^T) − y`, and both are without weights.
     """
     cache = cache if cache is not None else GrowingBlock.within(problem)
     moved = places = np.asarray(support, dtype=np.intp)
@@ -93,7 +93,7 @@ def fit(
         places = np.union1d(moved, known)
         free = np.searchsorted(places, moved)
     m, n, s = problem.m, problem.n, places.size
-    # Up to here the block is cheaper to read than two passes over the support's rows.
+    # Use the block if it is cheaper to read than two passes over the support's rows.
     small = s <= 0.9 * n and cache.affordable(places)
     flat = (yield from cache.read(places)).reshape(m * s, s) if small else None
     scale = 1.0 if weights is None else weights[:, None]

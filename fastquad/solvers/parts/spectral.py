@@ -17,7 +17,7 @@ from fastquad.measurements.contractions import Block, Diagonals, WeightedSum
 from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.typing import Asks, Float, Indices
 
-#: Said where the support test left nothing.
+#: The note if no coordinate passed the support test.
 EMPTY_SUPPORT_NOTE = "No coordinate passed the support test: the start was the largest one alone."
 
 # The largest piece of the block of A that is read at once, in bytes.
@@ -35,8 +35,8 @@ def spectral_start(
 ) -> Asks[tuple[Float, bool]]:
     """`φ v_1`, (n,), and whether the support estimate was empty; to be used with `yield from`.
 
-    The support is estimated where alpha is given, and is a part of `within` where that is given. `count` is how many
-    entries x has, n unless they are complex: those have two coordinates each, with the same diagonals.
+    The support is estimated if alpha is given, and lies in `within` if that is given. `count` is the number of entries
+    of x: n, or half of that if they are complex and have two coordinates each, with the same diagonals.
     """
     empty = False
     if alpha is not None:
@@ -52,7 +52,7 @@ def spectral_start(
 def estimated_support(
     y: Float, n: int, phi: float, alpha: float, within: Indices | None = None
 ) -> Asks[tuple[Indices, bool]]:
-    """The indices that pass the support test, and whether there were none, so that the largest was taken."""
+    """The indices that pass the support test, or else the largest one; and whether none passed."""
     m = len(y)
     diagonals = yield Diagonals()
     candidates = np.arange(diagonals.shape[1]) if within is None else within
@@ -61,7 +61,7 @@ def estimated_support(
     if passed.size:
         return passed, False
     best = candidates[np.argmax(scores)]
-    # Of a complex entry, both coordinates.
+    # Take both coordinates of a complex entry.
     return (np.array([best]) if n == diagonals.shape[1] else best // 2 * 2 + np.arange(2)), True
 
 
@@ -74,7 +74,7 @@ def sub_block(y: Float, n: int, support: Indices) -> Asks[Float]:
     step = max(1, _PIECE_BYTES // (8 * m * s))
     for start in range(0, s, step):
         stop = min(s, start + step)
-        # The columns before `start` are known by symmetry.
+        # Skip the columns before `start`, which are known by symmetry.
         piece = yield Block(support[start:stop], support[start:])
         S[start:stop, start:] = np.tensordot(y, piece, axes=1)
         S[start:, start:stop] = S[start:stop, start:].T

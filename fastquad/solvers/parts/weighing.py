@@ -1,16 +1,17 @@
 """A fit on many coordinates under noise: weighted least squares, bad measurements, standard errors.
 
-With the standard deviations σ_i given, what is made small is Σ (r_i/σ_i)²; at the minimum x has the covariance
+With given standard deviations σ_i, Σ (r_i/σ_i)² is minimised; at the minimum x has the covariance
 `C = (4 W^T diag(1/σ²) W)^{-1}`, and a residual the variance `σ_i² (1 − h_i)`, with `h_i = 4 W_i C W_i^T/σ_i²`, the
-leverage of its own measurement on the fit. Where σ is not given it is one number, estimated from r.
+leverage of its own measurement on the fit. If σ is not given, it is one number, estimated from r.
 
 Bad measurements (`outliers=True`) are found as power engineers do: the one with the largest normalised residual
-|r_i|/(σ_i √(1 − h_i)) is left out where that is above 4, and the fit is repeated until none is. What no other
-measurement checks, h_i near 1, cannot be told. A fit in another valley than that of x has many large residuals, and is
-not made to fit by leaving them out: at most a tenth of the measurements are, and only where most residuals are noise.
+|r_i|/(σ_i √(1 − h_i)) is left out if that is above 4, and the fit is repeated until none is. An error in a measurement
+that no other one checks, h_i near 1, cannot be found. A fit in another valley than that of x has many large residuals;
+it must not be made to fit by leaving them out, so at most a tenth of the measurements are left out, and only if most
+residuals are noise.
 
-A fit is *converged* where the noise that was given explains it, `Σ (r_i/σ_i)² <= m' + 3 √(2m')` over the m' that are
-kept, or, where none was given, where it is far better than chance with m >= 2 s.
+A fit is *converged* if the given noise explains it, `Σ (r_i/σ_i)² <= m' + 3 √(2m')` over the m' that are kept, or, if
+no noise was given, if it is far better than chance with m >= 2 s.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from fastquad.solvers.parts.noise_fit import dense_score, stationary
 from fastquad.typing import Asks, Float, Indices
 
 _REFIT = Rule(max_steps=30)
-# A sound measurement is this many standard deviations off less than once in ten thousand.
+# The normalised residual of a bad measurement: a sound one exceeds it less than once in ten thousand.
 _BAD = 4.0
-# At most this share of the measurements is left out: few enough that those of another valley cannot be.
+# The largest share of measurements that may be left out: too few to make a fit in another valley look good.
 _MOST = 0.1
-# In the valley of x most residuals are noise before any is left out: their median is below this many deviations.
+# The largest median of the normalised residuals in the valley of x, before any is left out.
 _PLAUSIBLE = 3.0
-# A measurement that is left out keeps this share of its weight, which is nothing, and W is still known for it.
+# The weight of a measurement that is left out: as good as zero, but its row of W is still known.
 _NOTHING = 1e-7
-# Above this leverage nothing but the measurement itself says what it should be.
+# The leverage above which no other measurement checks this one.
 _UNCHECKED = 1 - 1e-6
 
 
@@ -52,17 +53,17 @@ class Weighed(NamedTuple):
 
     @property
     def kept(self) -> Indices:
-        """Which measurements were not left out."""
+        """The measurements that were not left out."""
         return np.delete(np.arange(self.sigma.size), self.left_out)
 
 
 def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
-    """The weighted fit from where another has ended, without the bad measurements if these are looked for."""
+    """The weighted fit that starts from another one, without bad measurements if outliers are allowed."""
     m, s = problem.m, found.support.size
     given = None if problem.noise is None or not np.any(problem.noise) else np.broadcast_to(problem.noise, m)
     if given is not None and np.ptp(given) > 0:
         found = yield from fit(problem, found.x, found.support, _REFIT, cache, _weights(given, ()))
-    elif not stationary(found):  # what searches for x ends before the bottom
+    elif not stationary(found):  # the search for x stopped before the minimum
         found = yield from fit(problem, found.x, found.support, _REFIT, cache)
     left_out: list[int] = []
     while True:
@@ -81,7 +82,7 @@ def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
 
 
 def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -> Outcome | None:
-    """The outcome where this is signal in noise; None where it is not convincing."""
+    """The outcome if the fit is signal in noise; None if it is not convincing."""
     found, sigma, kept = weighed.fit, weighed.sigma, weighed.kept
     s, count = found.support.size, kept.size
     if count <= s:
@@ -108,7 +109,7 @@ def _residual(problem: Problem, found: Fit, kept: Indices) -> float:
 
 
 def _weights(sigma: Float, left_out: list[int] | tuple[()]) -> Float:
-    """1/σ_i, and next to nothing for the measurements that are left out; the largest is 1."""
+    """1/σ_i, scaled so that the largest is 1; as good as zero for the measurements that are left out."""
     floor = 1e-12 * float(sigma.max())
     weights = 1 / np.maximum(sigma, floor)
     weights[list(left_out)] *= _NOTHING
@@ -116,7 +117,7 @@ def _weights(sigma: Float, left_out: list[int] | tuple[()]) -> Float:
 
 
 def _estimated(found: Fit, m: int, s: int, left_out: list[int], robust: bool) -> Float:
-    """One σ for all: from the residuals' mean square, or from their median where some may be bad."""
+    """One σ for all measurements: from the residuals' mean square, or from their median if some may be bad."""
     r = np.abs(np.delete(found.r, left_out))
     if robust:
         rank = min(r.size - 1, (r.size + s + 1) // 2)
@@ -131,6 +132,6 @@ def _influence(found: Fit, sigma: Float, left_out: list[int]) -> tuple[Float, Fl
     floor = 1e-12 * float(sigma.max())
     J = 2 * found.W / np.maximum(sigma, floor)[:, None]
     J[left_out] = 0.0
-    size = float(np.abs(J).max(initial=0.0)) or 1.0  # its square may be too large for a float
+    size = float(np.abs(J).max(initial=0.0)) or 1.0  # scale J: its square may overflow
     covariance = np.linalg.pinv((J / size).T @ (J / size), rcond=1e-13, hermitian=True) / size / size
     return np.einsum("ij,jk,ik->i", J, covariance, J, optimize=True), covariance

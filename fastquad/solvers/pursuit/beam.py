@@ -1,10 +1,10 @@
-"""A broad search for supports on a block: many at once, all of the same size.
+"""Search broadly for supports on a block: thousands of supports of the same size at once.
 
-Where measurements are few, a true pair of coordinates explains little of y, and no seed has it among its first choices.
-But of all pairs it is among the best few thousand, and so is the true support of the next size among all that grow from
-these: what chance explains depends on m, and on the logarithm of how many supports there are to choose from.
-So the best few thousand supports of each size are kept, and every one is extended by its best few coordinates. Nothing
-is read for it. It ends at the first support whose residual vanishes.
+If measurements are few, a true pair of coordinates explains little of y, and no seed has it among its first choices.
+But it is among the best few thousand of all pairs, and so is the true support of the next size among all that grow from
+these: what chance can explain depends on m and only on the logarithm of the number of supports to choose from. So the
+best few thousand supports of each size are kept, and each is extended by its best few coordinates. Nothing is read for
+it. The search ends at the first support whose residual vanishes.
 """
 
 from __future__ import annotations
@@ -19,19 +19,28 @@ from fastquad.solvers.pursuit.growth import Grown, Growth
 from fastquad.system import threads
 from fastquad.typing import Asks, Float, Indices
 
-# How many supports are kept: so much work for each size if all coordinates are taken, less in proportion to a smaller
-# block, within these bounds; and fewer of the larger supports, which stand out.
-_WORK, _LEAST, _MOST, _UNDIMINISHED = 2.5e8, 512, 16384, 4
-# How many coordinates are tried with a seed, and with a larger support; how many times the kept ones are fitted.
-_PARTNERS, _CHOICES, _FITTED = 64, 24, 2
-# Supports of one request: between requests the budget is looked at.
+# The work for each size of support, which sets how many are kept; a smaller block gets less in proportion.
+_WORK = 2.5e8
+# The least number of supports that are kept.
+_LEAST = 512
+# The largest number of supports that are kept.
+_MOST = 16384
+# The size from which on fewer supports are kept: true ones stand out then.
+_UNDIMINISHED = 4
+# The number of coordinates that are tried with a seed.
+_PARTNERS = 64
+# The number of coordinates that are tried with a larger support.
+_CHOICES = 24
+# The number of supports that are fitted for each one that is kept.
+_FITTED = 2
+# The number of supports in one request: the budget is checked between requests.
 _ROUND = 2048
-# A support with less than this share of |y|² left is an answer.
+# The share of |y|² below which a support is an answer.
 _SOLVED = 1e-6
 
 
 def beam(growth: Growth, limit: int) -> Asks[list[Grown]]:
-    """The supports, of at most `limit` members, whose residual vanishes: of the first size that has any."""
+    """The supports of at most `limit` members whose residual vanishes, of the smallest size that has any."""
     store, n = growth.store, len(growth.store.order)
     width = int(np.clip(_WORK * store.p / (n**2 * store.length), _LEAST, _MOST))
     square = float(growth.y @ growth.y)
@@ -57,7 +66,7 @@ def beam(growth: Growth, limit: int) -> Asks[list[Grown]]:
 
 
 def _seeds(growth: Growth) -> tuple[Float, Float]:
-    """The value at each coordinate alone that fits best, at least a small one, and the RSS with it."""
+    """The best value of each coordinate alone, at least a small one, and the RSS with it."""
     y = growth.y.astype(np.float64)
     a = growth.store.diagonals().astype(np.float64)
     aa, ay = np.einsum("jl,jl->j", a, a), a @ y
@@ -67,9 +76,9 @@ def _seeds(growth: Growth) -> tuple[Float, Float]:
 
 
 def _distinct(places: Indices, added: Indices, left: Float, count: int) -> tuple[Indices, Indices]:
-    """The supports with the least RSS, `count` at most and none twice: which was extended, and by what."""
+    """The `count` distinct supports of least RSS: the index of the one that was extended, and the new coordinate."""
     size = places.shape[1] + 1
-    # A support can come from as many others as it has members.
+    # Look at `size` times as many: a support can come from each of its parts.
     order = np.argsort(left, axis=None, kind="stable")[: size * count]
     parents, last = order // left.shape[1], added.reshape(-1)[order]
     sets = np.sort(np.concatenate([places[parents], last[:, None]], axis=1), axis=1)
@@ -79,7 +88,7 @@ def _distinct(places: Indices, added: Indices, left: Float, count: int) -> tuple
 
 
 def _in_rounds(work: Any, places: Indices, z: Float, *arguments: Any) -> Asks[tuple[NDArray[Any], ...]]:
-    """`work` on the supports, some of them at a time."""
+    """Run `work` on the supports, a round of them at a time."""
     parts = []
     for start, stop in threads.chunks(len(places), _ROUND):
         parts.append((yield Work(work, (places[start:stop], z[start:stop], *arguments))))

@@ -1,12 +1,12 @@
-"""From a promising support to the answer: extension over all coordinates.
+"""Extend a promising support over all coordinates, to the answer.
 
-The rows of a support have the products `W = Σ_t z_t Ã_t·` at every coordinate, and so the gain of each. But rows are
-what costs: n pairs each. Those of the few largest members have most of W, which is enough to name a few coordinates
-that are likely; the pairs of these with the other members, a handful, then give their gains exactly. So rows are read
-in the order of |z_t|, until they have half of |z|²; and more only while none of the likely coordinates is good enough.
+The rows of a support give the products `W = Σ_t z_t Ã_t·` at every coordinate, and so the gain of each. But a row is
+expensive: n pairs. The rows of the few largest members give most of W, which is enough to propose a few likely
+coordinates; their exact gains then need only their pairs with the other members. So rows are read in the order of
+|z_t|, until they cover half of |z|², and more only while none of the proposed coordinates is good enough.
 
 A coordinate is added while its statistic `gain (m−s)/(RSS−gain)` exceeds what the best of n useless ones would reach,
-about 2 ln n; one that is added by mistake costs nothing while |S| < m, it ends at zero.
+about 2 ln n. One that is added by mistake does no harm while |S| < m: its value ends at zero.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ from fastquad.typing import Asks, Float, Indices
 
 _STEP = Rule(max_steps=25)
 _POLISH = Rule(max_steps=50)
-# The share of |z|² that has its rows before coordinates are named, and before they are given up; how many are named.
-_SOME, _MOST, _NAMED = 0.5, 0.8, 8
-# From this relative residual on, the rounding of the stored pairs to single precision shows.
+# The share of |z|² whose rows are read before coordinates are proposed.
+_SOME = 0.5
+# The share of |z|² whose rows are read before the search for coordinates is given up.
+_MOST = 0.8
+# The number of coordinates that are proposed.
+_NAMED = 8
+# The relative residual at which the rounding of pairs to single precision shows.
 _SINGLE = 1e-5
 
 
@@ -50,21 +54,21 @@ class Extension:
     def __init__(self, store: PairStore, y: Float, diagonals: Float, width: int = 1) -> None:
         self.store, self.y, self.width = store, y, width
         self.square = float(y @ y)
-        # What the stored pairs are to fit: centred where they are.
+        # The data that the pairs are fitted to: centred if they are.
         self.target = y - y.mean() if store.centre else y
         if store.centre:
             diagonals = diagonals - diagonals.mean(axis=0)
-        # Laid out as the stored pairs, and at their scale.
+        # The diagonals in the layout and at the scale of the pairs.
         self.diagonals: Single = np.zeros((diagonals.shape[1], store.length), dtype=np.float32)
         self.diagonals[:, : store.m] = diagonals[:, store.order].T / store.scale
 
     def __call__(self, support: Support, max_rows: int) -> Asks[Support]:
-        """Add the coordinates that the residual asks for.
+        """Add coordinates while they explain more of the residual than chance.
 
-        At most max_rows rows are read that were not read before, and one more for each coordinate beyond doubt.
+        At most max_rows new rows are read, and one more for each coordinate that is beyond doubt.
         """
         m, n = self.store.m, len(self.store.order)
-        # A support of more than m/2 would fit anything; and its rows must fit in memory.
+        # Limit the size: more than m/2 coordinates would fit anything, and the rows must fit in memory.
         limit = min(n, max(2, m // 2), self.store.max_rows)
         threshold = 1.1 * 2 * np.log(max(n // self.width, 2))
         if support.places.size > limit:
@@ -93,7 +97,7 @@ class Extension:
         return len(self._unread(support, _SOME)) <= max_rows
 
     def _unread(self, support: Support, share: float) -> list[int]:
-        """The largest members, up to this share of |z|², whose rows have not been read."""
+        """The unread rows among those of the largest members, up to this share of |z|²."""
         squares = (support.z**2).reshape(-1, self.width).sum(axis=1)
         descending = np.argsort(-squares, kind="stable")
         before = np.cumsum(squares[descending]) - squares[descending]
@@ -105,7 +109,7 @@ class Extension:
         yield from self.store.read_rows(self._unread(support, share)[: max(0, max_rows)], keep=support.places)
 
     def _best(self, support: Support) -> Asks[tuple[int, float, Float]]:
-        """The coordinate with the largest gain, its gain, and its value; of a pair the first, and both values."""
+        """The coordinate (or the first of the pair) with the largest gain, its gain, and its value or values."""
         store, z = self.store, support.z
         precise = support.rss < _SINGLE**2 * self.square
         block = (yield Block(store.order[support.places])) if precise else store.block(support.places)
@@ -126,7 +130,7 @@ class Extension:
         return self.width * int(named[best]), -float(change[best]), np.atleast_1d(u[best])
 
     def _changes(self, r: Float, W: Single, diagonals: Single) -> tuple[Float, Float]:
-        """The best value at each of some places, with products W there, and how it changes the RSS; or at pairs."""
+        """The best value at each of some places (or pairs), given the products W there, and the change of the RSS."""
         if self.width > 1:
             return self._pair_changes(r, W)
         scale, size = self.store.scale, float(np.linalg.norm(r)) or 1.0
@@ -136,19 +140,19 @@ class Extension:
         return quartic.minimise(-4 * rW, 4 * WW - 2 * ra, 4 * Wa, aa)
 
     def _pair_changes(self, r: Float, W: Single) -> tuple[Float, Float]:
-        """The best values at pairs of places to first order, (pairs, 2), and how they change the RSS."""
+        """The best values at pairs of places to first order, (pairs, 2), and the change of the RSS."""
         scale, size = self.store.scale, float(np.linalg.norm(r)) or 1.0
         c = scale * size * (W @ self.store.padded(r / size)).reshape(-1, 2).astype(np.float64)
         pairs = W.reshape(-1, 2, W.shape[1])
         G = scale**2 * np.einsum("jal,jbl->jab", pairs, pairs).astype(np.float64)
-        # Where Re and Im are alike, or next to nothing, they count together as one.
+        # Regularise: if the columns of Re and Im are nearly dependent, or tiny, they count as one.
         G[:, [0, 1], [0, 1]] += 1e-6 * np.einsum("jaa->j", G)[:, None] + 1e-300
-        # r is y less what is explained: to first order the model grows by 2 W u.
+        # To first order a step u changes r = y − A(zz^T) by −2 W u.
         u = 0.5 * np.linalg.solve(G, c[:, :, None])[:, :, 0]
         return u, -2 * np.einsum("ja,ja->j", c, u)
 
     def _refit(self, places: Indices, z: Float) -> Asks[Support]:
-        """Fit in the precision of the stored pairs, and in double precision where that is reached."""
+        """Fit in the precision of the pairs, and in double precision once their rounding shows."""
         yield from self.store.read_pairs(places, places)
         support = refit(self.target, self.store.block(places), places, z, turning=self.width > 1)
         if support.rss < _SINGLE**2 * self.square:
@@ -156,6 +160,6 @@ class Extension:
         return support
 
     def polish(self, support: Support) -> Asks[Support]:
-        """The fit in double precision, to A as it is."""
+        """Fit in double precision, to A itself."""
         block = yield Block(self.store.order[support.places])
         return refit(self.y, block, support.places, support.z, _POLISH, turning=self.width > 1)

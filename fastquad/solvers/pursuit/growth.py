@@ -1,8 +1,9 @@
-"""Growth of supports from many seeds at once, on the block of A that screening has left.
+"""Grow supports from many seeds at once, on the block of A that screening has left.
 
-A run starts from one coordinate and adds, one at a time, the coordinate j with the largest gain `<r, W_j>²/|W_j|²`,
-exact and with the values of the members following for the first three, with Levenberg–Marquardt after each. Runs are
-independent small dense algebra: they are compiled (kernels/growth.h), and spread over threads.
+A run starts from one coordinate and adds, one at a time, the coordinate j with the largest gain, `<r, W_j>²/|W_j|²`;
+for the first three additions the gain is exact, with the values of the other members adjusted. Levenberg–Marquardt
+follows each addition. Runs are independent small dense algebra: they are compiled (kernels/growth.h), and spread over
+threads.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from fastquad.solvers.pursuit.pairs import PairStore
 from fastquad.system import threads
 from fastquad.typing import Asks, Float, Indices
 
-# Seeds of one call to the kernel, and of one round: between rounds the budget is looked at.
-_CHUNK, _ROUND = 8, 64
-# Nothing is left to fit at this share of |y|².
+# The number of seeds in one call of the kernel.
+_CHUNK = 8
+# The number of seeds in one round: the budget is checked between rounds.
+_ROUND = 64
+# The share of |y|² at which nothing is left to fit.
 _VANISHED = 1e-8
 #: The size at which a run must be among the best to go on.
 MILESTONE = 12
@@ -39,9 +42,9 @@ class Growth:
 
     def __init__(self, store: PairStore, y: Float, width: int = 1) -> None:
         self.store = store
-        #: Places that are added together: Re and Im of a complex entry are neighbours.
+        #: The number of places that are added together: 2 for Re and Im of a complex entry.
         self.width = width
-        # At scale one, of y and of A, nothing overflows single precision: the kernels find x/unit.
+        # Scale y and A to one, so that nothing overflows single precision: the kernels find x/unit.
         self.y_scale = float(np.sqrt(np.mean(y**2)))
         self.unit = float(np.sqrt(self.y_scale / store.scale))
         self.y = store.padded(y / self.y_scale)
@@ -49,9 +52,9 @@ class Growth:
     def grow(
         self, seeds: Indices, skips: tuple[int, int], limit: int, cut: float, n_threads: int
     ) -> tuple[Indices, Float, Float, Indices]:
-        """One run from each seed; those with an RSS above `cut` at the milestone are given up.
+        """Grow one run from each seed; those with an RSS above `cut` at the milestone are given up.
 
-        Indices, values and curves, (seeds, limit) each, and how many of each row count.
+        Returns indices, values and curves, (seeds, limit) each, and the size of each run.
         """
         limit = min(limit, kernel.MAX_SUPPORT)
         plan = kernel.Plan(
@@ -76,18 +79,18 @@ class Growth:
     ) -> Asks[list[Grown]]:
         """Runs from the seeds of a round.
 
-        Past `MILESTONE` members go only the runs among the best 30% of those before, whose RSS there `before` has.
+        Only runs among the best 30% so far grow past `MILESTONE` members; `before` collects the RSS of all runs there.
         """
         cut = float(np.quantile(before, 0.3)) if len(before) >= _ROUND else np.inf
         places, z, curves, sizes = yield Work(self.grow, (self.width * np.arange(*seeds), skips, limit, cut))
         runs = [Grown(places[i, :s], z[i, :s], curves[i, :s]) for i, s in enumerate(sizes)]
-        # Of a seed's pair only the first is a member.
+        # A run of pairs starts from a single place, the first of its pair.
         size = self.width * MILESTONE - (self.width - 1)
         before += [run.curve[size - 1] for run in runs if run.curve.size >= size]
         return runs
 
     def best_gains(self, places: Indices, z: Float, count: int, n_threads: int) -> tuple[Indices, Float]:
-        """For each support (supports, s), the `count` coordinates with the largest gains, and these, all in x/unit."""
+        """The `count` coordinates with the largest gains for each support (supports, s), and the gains, in x/unit."""
         best, gains = np.zeros((len(places), count), dtype=np.intp), np.zeros((len(places), count), dtype=np.float32)
 
         def work(start: int, stop: int) -> None:
@@ -98,7 +101,7 @@ class Growth:
         return best, gains.astype(np.float64)
 
     def extend(self, places: Indices, z: Float, n_threads: int) -> tuple[Float, Float]:
-        """Add the last of its places to the others of each support, and fit: values and RSS, all in x/unit."""
+        """Add the last place of each support to the others, and fit; returns values and RSS, in x/unit."""
         z, rss, goal = z.copy(), np.zeros(len(places)), _VANISHED * float(self.y @ self.y)
 
         def work(start: int, stop: int) -> None:
@@ -121,7 +124,7 @@ class Growth:
         return Grown(places, z, np.array([rss * self.y_scale**2]))
 
     def _whole(self, places: Indices, z: Float) -> tuple[Indices, Float]:
-        """The places with those that belong to them, in pairs."""
+        """The places completed to whole pairs, with their values."""
         if self.width == 1:
             return places, z
         first = list(dict.fromkeys((places // 2).tolist()))
@@ -142,7 +145,7 @@ def rounds(n_seeds: int, skips: list[tuple[int, int]]) -> list[tuple[tuple[int, 
 
 
 def ranked(runs: list[Grown]) -> list[Grown]:
-    """The runs, first those whose RSS falls furthest below the median of all at some size."""
+    """The runs sorted by how far their RSS falls below the median of all at some size, the furthest first."""
     longest = max((run.curve.size for run in runs), default=0)
     if longest == 0:
         return []

@@ -1,10 +1,10 @@
-"""The part of A that pursuit has read, in the layout in which it is used.
+"""Keep the part of A that pursuit has read, in the layout of its kernels.
 
-Coordinates are numbered by their place in the order of screening. For a pair of places the entries `Ã_i[a, b]` of all
-measurements lie side by side, in single precision: that is enough to choose a support, and half the memory. The
-pairs of the first p places are packed, a >= b, so that the block grows by appending; a place whose products with all
-coordinates are wanted has its whole row; and some pairs are read one by one. No pair of the block or of a row is read
-twice, but for the final fit in double precision, and for rows that had to make room for others.
+A coordinate's place is its number in the order of screening. For each pair of places the entries `Ã_i[a, b]` of all
+measurements lie side by side, in single precision, which is enough to choose a support and takes half the memory. The
+pairs of the first p places are packed, a >= b, so that the block grows by appending; places whose products with all
+coordinates are needed have a whole row; some pairs are read one by one. No pair of the block or of a row is read twice,
+except for the final fit in double precision, and for rows that were dropped to make room for others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fastquad.engine.requests import Expect
 from fastquad.measurements.contractions import Block
 from fastquad.typing import Asks, Float, Indices
 
-# How many entries of A are asked for at once.
+# The number of entries of A in one request.
 _READ_ENTRIES = 4 << 20
 
 Single = NDArray[np.float32]
@@ -29,7 +29,7 @@ Single = NDArray[np.float32]
 
 @dataclass
 class PairStore:
-    """`Ã_i[a, b]/scale` for the pairs of places that have been read, less their mean over i where `centre` is true.
+    """`Ã_i[a, b]/scale` for the pairs of places that have been read, minus their mean over i if `centre` is true.
 
     `order[a]` is the coordinate at place a; `pairs` has shape (p(p+1)/2, length) and `rows[a]` (n, length), with the
     m measurements padded by zeros to `length`. At most `max_rows` rows are kept; `rows_read` counts all that were read.
@@ -50,13 +50,13 @@ class PairStore:
         self.pairs = np.zeros((0, self.length), dtype=np.float32)
 
     def padded(self, vector: Float) -> Single:
-        """A vector over the measurements, as the kernels want it."""
+        """A vector over the measurements, padded for the kernels."""
         out = np.zeros(self.length, dtype=np.float32)
         out[: self.m] = vector
         return out
 
     def read_block(self, p: int) -> Asks[None]:
-        """Take the packed block up to the first p places."""
+        """Extend the packed block to the first p places."""
         if p <= self.p:
             return
         pairs = np.zeros((p * (p + 1) // 2, self.length), dtype=np.float32)
@@ -68,7 +68,7 @@ class PairStore:
         new = np.array([a for a in range(self.p, p) if a not in self.rows], dtype=np.intp)
         others = np.array([a for a in range(p) if a not in self.rows], dtype=np.intp)
         for part in _parts(new, self.m * p):
-            # The columns up to the last of these rows: the others come with later rows.
+            # Read the columns up to the last of these rows: the others come with later rows.
             columns = others[others <= part[-1]]
             fresh = yield from self._read(part, columns)
             for place, a in enumerate(part):
@@ -80,16 +80,16 @@ class PairStore:
         self.pairs, self.p = pairs, p
 
     def _fill_row(self, pairs: Single, p: int, b: int) -> None:
-        """Put the first p entries of the row of b where they belong in the packed block."""
+        """Copy the first p entries of the row of b to their places in the packed block."""
         places = np.arange(p)
         pairs[_packed(np.maximum(places, b), np.minimum(places, b))] = self.rows[b][:p]
 
     def missing(self, places: Iterable[int]) -> list[int]:
-        """Those places whose rows have not been read."""
+        """The places among these whose rows have not been read."""
         return [int(a) for a in places if int(a) not in self.rows]
 
     def read_rows(self, places: Collection[int], keep: Iterable[int] = ()) -> Asks[None]:
-        """Take the whole rows of these places, at most `max_rows`; those to keep are not forgotten for them."""
+        """Read the whole rows of these places, at most `max_rows`; rows of `keep` are not dropped for them."""
         n = len(self.order)
         new = np.array(sorted(self.missing(places)), dtype=np.intp)
         self._make_room({*map(int, places), *map(int, keep)}, new.size)
@@ -111,7 +111,7 @@ class PairStore:
                 self.rows |= {int(a): rows[place] for place, a in enumerate(part)}
 
     def _make_room(self, wanted: set[int], count: int) -> None:
-        """Forget rows, the oldest first, so that `count` more can be kept."""
+        """Drop rows, the oldest first, so that `count` more can be kept."""
         for a in [a for a in self.rows if a not in wanted][: max(0, len(self.rows) + count - self.max_rows)]:
             del self.rows[a]
 
@@ -125,7 +125,7 @@ class PairStore:
         return out
 
     def read_pairs(self, places: Indices, others: Indices) -> Asks[None]:
-        """Take the pairs of places × others that are in no row and not in the block."""
+        """Read the pairs of places × others that are neither in a row nor in the block."""
         lacking = [(int(a), int(b)) for a in places for b in others if self._pair(int(a), int(b)) is None]
         if not lacking:
             return
@@ -136,7 +136,7 @@ class PairStore:
             self.single[max(a, b), min(a, b)] = pair.copy()
 
     def _pair(self, a: int, b: int) -> Single | None:
-        """The entries of a pair, where they have been read."""
+        """The entries of a pair, or None if they have not been read."""
         if max(a, b) < self.p:
             return self.pairs[_packed(max(a, b), min(a, b))]
         row = self.rows.get(a)
@@ -172,7 +172,7 @@ class PairStore:
 
 
 def _packed(a: Any, b: Any) -> Any:
-    """Where the pair a >= b lies."""
+    """The index of the pair a >= b in the packed block."""
     return a * (a + 1) // 2 + b
 
 

@@ -20,17 +20,18 @@ from fastquad.solvers.pursuit.pairs import PairStore
 from fastquad.solvers.pursuit.tuning import PROMISING, Level, Phase
 from fastquad.typing import Asks, Float
 
-# The share of the memory that rows take.
+# The share of the memory that rows may take.
 _ROWS_SHARE = 1 / 4
-# Candidates that are extended over all coordinates in a phase.
+# The number of candidates that a phase extends over all coordinates.
 _MAX_CANDIDATES = 25
-# Seeds that supports are grown from.
+# The number of seeds that supports are grown from.
 _MAX_SEEDS = 400
-# Rows that a phase may read in any case; if a candidate is right, it is mostly the first.
+# The number of rows that a phase may always read; if a candidate is right, it is mostly the first.
 _FEW_ROWS = 4
-# Or rows that hold half as many pairs as the block of p coordinates: this times p²/n of them.
+# The number of rows that a phase may read, in units of p²/n: they hold half as many pairs as the block of p
+# coordinates.
 _ROWS_OF_BLOCK = 0.25
-# From this many coordinates on, those few rows are less than a hundredth of a pass.
+# The number of coordinates from which on `_FEW_ROWS` rows are less than a hundredth of a pass.
 _MANY = 2000
 _POLISH = Rule(max_steps=50)
 
@@ -53,7 +54,7 @@ class Search:
         diagonals = yield Diagonals()
         y = problem.y if entries.centred else problem.y - problem.y.mean()
         size = float(np.sqrt(np.mean(diagonals**2)))
-        # A power of two: dividing by it rounds nothing.
+        # Scale by a power of two, which causes no rounding.
         scale = float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
         width = 1 + problem.turning
         order = np.argsort(-(y @ diagonals[:, ::width]), kind="stable")
@@ -102,7 +103,8 @@ class Search:
                     return
             yield self._step(min(fresh, key=lambda run: run.curve[-1]))
             if len(runs) == len(fresh) and self.problem.n >= _MANY:
-                # The likeliest seeds come first, and a few rows are read sooner than the other seeds are grown.
+                # Try the best of the first seeds at once: they are the likeliest, and a few rows are cheaper than
+                # growth.
                 for run in ranked(fresh)[:2]:
                     yield from self._try(run, self.growth.width * _FEW_ROWS)
                     if self.exact:
@@ -125,7 +127,7 @@ class Search:
             yield from self._extend(support, max_rows)
 
     def _pruned(self, run: Grown) -> tuple[Support, frozenset[int]]:
-        """What is left of a grown support without the members that it does not need, and its places as a set."""
+        """A grown support without its superfluous members, and its places as a set."""
         run = self.growth.prune(run)
         return Support(run.places, run.z, float(run.curve[-1])), frozenset(map(int, run.places))
 

@@ -1,4 +1,4 @@
-"""How far pursuit looks: the levels of its search, and the phases of each."""
+"""The levels of pursuit's search, and the phases of each."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from fastquad.engine.problem import Problem
 _MAX_BLOCK_ENTRIES = 2.5e8
 # The share of the memory that the block may take.
 _BLOCK_SHARE = 1 / 8
-# Bytes of an entry of the block, with the copy that is made while it grows.
+# The bytes for an entry of the block, including the copy that is made while it grows.
 _BYTES_OF_ENTRY = 2.8
-# The broad search is for few measurements: with more, seeds have true partners among their first choices.
+# The number of measurements up to which the broad search is used: with more, seeds find true partners at once.
 _FEW_MEASUREMENTS = 50
 # The largest support that the broad search looks for.
 _LARGEST = 8
-# The smallest block that it is worth its time on, in coordinates.
+# The smallest block for the broad search, in coordinates.
 _BROAD = 100
-# A block of more than this share of the last one waits for the last one.
+# The share of the last block beyond which an earlier block is skipped in favour of the last one.
 _SOON = 2 / 3
-# A support with a score below this, for each measurement, may be signal in noise: worth a closer look.
+# The score for each measurement below which a support may be signal in noise, and is examined further.
 PROMISING = 0.1
 
 
 class Phase(NamedTuple):
-    """Growth from every seed, with each of these skips, up to `limit` members; or a broad search up to as many."""
+    """Growth from every seed with each of these skips, or a broad search, up to `limit` members."""
 
     skips: list[tuple[int, int]]
     limit: int
@@ -36,15 +36,15 @@ class Phase(NamedTuple):
 
 
 class Level(NamedTuple):
-    """How many coordinates are taken, and what is tried with them."""
+    """The number of coordinates in the block, and the phases that are tried on it."""
 
     p: int
     phases: list[Phase]
 
 
 def levels(problem: Problem, max_skips: int = 4) -> Iterator[Level]:
-    """The levels, from the few likeliest coordinates to as many as memory allows."""
-    # Complex entries have two places each, and are two parameters.
+    """The levels, from a few likely coordinates to the largest block that memory allows."""
+    # A complex entry has two places, and is two parameters.
     m, n, width = problem.m, problem.entries, 1 + problem.turning
     cap = int(min(n, max(2, np.sqrt(max_entries(problem) / m) / width)))
     p = int(min(max(40, np.sqrt(2 * n)), cap))
@@ -67,7 +67,7 @@ def levels(problem: Problem, max_skips: int = 4) -> Iterator[Level]:
 
 
 def max_entries(problem: Problem) -> float:
-    """How many entries of A a block may have."""
+    """The largest number of entries of A in a block."""
     return min(_MAX_BLOCK_ENTRIES, _BLOCK_SHARE * problem.memory / _BYTES_OF_ENTRY)
 
 
