@@ -242,6 +242,8 @@ def _alike(sample: Float) -> bool:
     a χ² with a degree for each column.
     """
     m, count = sample.shape
+    # Relative to the largest, whose fourth power may be out of range.
+    sample = sample / (float(np.abs(sample).max()) or 1.0)
     squares = (sample - np.ones(m) @ sample / m) ** 2
     variances = np.ones(m) @ squares / m
     mean = float(variances.mean())

@@ -12,7 +12,8 @@ The rule, for an answer x with f free coordinates (for most methods, its nonzero
     a budget ended it; too noisy; no start                       MAX_ITER, MAX_PASSES, MAX_TIME; NOISY; EMPTY_SUPPORT
     the method's own test was met, or the given noise explains ρ UNDETERMINED for f >= m, AMBIGUOUS where the noise
                                                                  hides the difference from another signal, NOISY where
-                                                                 the error is above .4, else CONVERGED
+                                                                 the error is above .4 (.15 for m < n and an unknown
+                                                                 level), else CONVERGED
     otherwise                                                    STAGNATED
 
 For A in general position a signal with fewer nonzeros than there are measurements fits them exactly only if it is x,
@@ -38,8 +39,9 @@ from fastquad.measurements.contractions import Products
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float
 
-#: A success in noise has an error below this.
-TRUSTED = 0.4
+#: A success in noise has an error below this; below m = n, where what is taken for noise may as well be many small
+#: coordinates of x and no fit of all of them tells, below that, unless the level of the noise is given.
+TRUSTED, TRUSTED_OF_FEW = 0.4, 0.15
 
 # A fit this good has ended where its method stops: what is left is no noise, and too little to be signal.
 _FITTED = 1e-6
@@ -148,7 +150,7 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     outcome = replace(outcome, stderr=stderr, error=error, note=f"{outcome.note} {found.reason}".strip())
     if found.reason:
         return Verdict(Status.AMBIGUOUS, outcome)
-    return Verdict(Status.CONVERGED if error < TRUSTED else Status.NOISY, outcome)
+    return Verdict(Status.CONVERGED if error < _trusted(problem) else Status.NOISY, outcome)
 
 
 def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]:
@@ -160,7 +162,7 @@ def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]
         found = yield from doubt_in_noise(problem, outcome.x, outcome.noise, error, outcome.entries, weighed=True)
     if found.reason:
         return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {found.reason}".strip()))
-    return Verdict(Status.CONVERGED if error < TRUSTED else Status.NOISY, outcome)
+    return Verdict(Status.CONVERGED if error < _trusted(problem) else Status.NOISY, outcome)
 
 
 def _improved(problem: Problem, outcome: Outcome, better: Float) -> Asks[Verdict]:
@@ -186,6 +188,12 @@ def _as_told(problem: Problem, x: Float) -> bool:
     allowed[slice(None) if problem.support is None else problem.support] = True
     kept = all(abs(x[j] - value) <= max(small, 1e-6 * abs(value)) for j, value in problem.fixed.items())
     return kept and not (np.abs(x[~allowed]) > small).any() and (prior.admits(x) or prior.admits(-x))
+
+
+def _trusted(problem: Problem) -> float:
+    """The error below which signal in noise is a success."""
+    unknowns = problem.unknowns if problem.support is None else problem.support.size
+    return TRUSTED if problem.noise is not None or problem.m >= unknowns else TRUSTED_OF_FEW
 
 
 def exact_enough(problem: Problem, residual: float) -> bool:

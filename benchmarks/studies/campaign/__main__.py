@@ -6,7 +6,7 @@ COUNT problems are dealt to the classes of `problems` in turn. A problem is repr
 which `--show` prints for each wrong success and each refusal. Some start from the truth, as a budget or a user may;
 some are noisy, with the level given or not.
 
-wrong      an error; or called a success and further from the signal than 1e-3 and 3 times its `error` (at most .05);
+wrong      an error; or called a success and further from the signal than 1e-3 and twice its `error` (at most .25);
            with noise, than 5 times the error of least squares on the true support (at least .05, at most .25) and 3
            times `error` (at most .5)
 refused    right, to 1e-3, and determined, but not called a success (noise-free only)
@@ -76,7 +76,7 @@ def run(job: tuple[str, int, int]) -> Trial:
     far = _distance(solution.x, case)
     claimed = solution.error or 0.0
     exact = not noise.any()
-    limit = max(1e-3, min(3 * claimed, 0.05))
+    limit = max(1e-3, min(2 * claimed, 0.25))
     if not exact:
         limit = max(_limit(case, float(np.sqrt(np.mean(noise**2)))), min(3 * claimed, 0.5))
     wrong = bool(solution.success and not far <= limit)
