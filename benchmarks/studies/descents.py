@@ -18,7 +18,7 @@ import numpy as np
 
 from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.levenberg_marquardt import Rule, on_block
-from fastquad.solvers.auto import DESCENT, PATIENT
+from fastquad.solvers.auto import PATIENT, SPECTRAL
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
@@ -111,7 +111,7 @@ def main():
             y = np.einsum("ijk,j,k->i", A, x, x)
             z = start(kind, A, y, x, rng)
             long = on_block(y, z.copy(), A, LONG, turning=turning)
-            short = on_block(y, z.copy(), A, DESCENT if kind == "gaussian" else PATIENT, turning=turning)
+            short = on_block(y, z.copy(), A, SPECTRAL if kind == "gaussian" else PATIENT, turning=turning)
             if long.residual < 1e-9:
                 good, stage = good + 1, stage + (short.residual < 1e-9)
             else:
