@@ -7,7 +7,7 @@ what there is one of for each measurement to a multiple of 8. What ends in `_sin
 
 from libc.stdint cimport int32_t, uint16_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 ctypedef fused real:
     float
@@ -129,13 +129,17 @@ def pack(const source[:, :, ::1] A, real[:, :, ::1] P, Py_ssize_t start, Py_ssiz
 
 
 def products(const stored[:, :, ::1] P, const double[::1] x, double[:, ::1] W, Py_ssize_t start, Py_ssize_t stop):
-    """W[i] = Ã_i x"""
+    """W[i] = Ã_i x; x need not be padded"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], block
     cdef double* w
+    cdef double* whole
     with nogil:
-        w = <double*>scratch(padded(n) * LANES * sizeof(double))
+        w = <double*>scratch(padded(n) * (LANES + 1) * sizeof(double))
+        whole = w + padded(n) * LANES
+        memset(whole + padded(n) - GROUP, 0, GROUP * sizeof(double))
+        memcpy(whole, &x[0], n * sizeof(double))
         for block in range(start, stop):
-            packed_products(&P[block, 0, 0], n, &x[0], w)
+            packed_products(&P[block, 0, 0], n, whole, w)
             lanes_apart(w, n, min(LANES, m - block * LANES), &W[block * LANES, 0])
         free(w)
 

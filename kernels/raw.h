@@ -7,6 +7,10 @@
 /* Bytes between what is used of a long stretch and what is prefetched of it. */
 enum { FAR_AHEAD = 4096 };
 
+/* The same for rows so short that four of them are fewer bytes: at n = 100 in the last level of cache a pass took 0.75 of
+   the time that it takes with the next four rows prefetched, at n = 500 from memory it would take 1.25. */
+enum { RAW_AHEAD = 8192 };
+
 #define LEAVES "raw.inc.h"
 #include "levels.h"
 

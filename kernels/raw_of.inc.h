@@ -17,8 +17,35 @@ INLINE void OF(four_rows)(const STORED *a, ptrdiff_t n, const double *x, const v
     vec_store_f64(w, sum);
 }
 
+/* Prefetch what comes RAW_AHEAD bytes after the four rows' part before column k, as much as 16 columns of them are: where
+   rows are short, the next four are too near to be fetched in time. */
+INLINE void OF(prefetch_along)(const STORED *a, ptrdiff_t k) {
+    for (int line = 0; line < 4 * 16 * (int)sizeof(STORED); line += 64)
+        PREFETCH((const char *)(a + 4 * k) + RAW_AHEAD + line);
+}
+
+/* Σ_k a[k] x[k] for one row, and w += xj a. */
+INLINE double OF(one_row)(const STORED *a, ptrdiff_t n, const double *x, double xj, double *w) {
+    vec acc = vec_all(0), factor = vec_all(xj);
+    ptrdiff_t k = 0;
+    for (; k + 4 <= n; k += 4) {
+        vec value = vec_load(a + k);
+        acc = vec_fma(value, vec_load_f64(x + k), acc);
+        vec_store_f64(w + k, vec_fma(value, factor, vec_load_f64(w + k)));
+    }
+    double s[4];
+    vec_store_f64(s, acc);
+    double sum = (s[0] + s[1]) + (s[2] + s[3]);
+    for (; k < n; k++) {
+        sum += a[k] * x[k];
+        w[k] += a[k] * xj;
+    }
+    return sum;
+}
+
 /* w = (A x + A^T x) / 2, each row of A read once; four rows at a time, so that w is written a quarter as often. */
 static void OF(raw_products)(const STORED *A, ptrdiff_t n, const double *x, double *w) {
+    const int near = 4 * n * (ptrdiff_t)sizeof(STORED) < RAW_AHEAD;
     memset(w, 0, n * sizeof(double));
     ptrdiff_t j = 0;
     for (; j + 4 <= n; j += 4) {
@@ -27,7 +54,8 @@ static void OF(raw_products)(const STORED *A, ptrdiff_t n, const double *x, doub
         for (int r = 0; r < 4; r++) xj[r] = vec_all(x[j + r]);
         ptrdiff_t k = 0;
         for (; k + 16 <= n; k += 16) {
-            OF(prefetch_four)(a + 4 * n + k, n);
+            if (near) OF(prefetch_along)(a, k);
+            else OF(prefetch_four)(a + 4 * n + k, n);
             for (int v = 0; v < 16; v += 4) OF(four_rows)(a + k + v, n, x + k + v, xj, acc, w + k + v);
         }
         for (; k + 4 <= n; k += 4) OF(four_rows)(a + k, n, x + k, xj, acc, w + k);
@@ -40,14 +68,7 @@ static void OF(raw_products)(const STORED *A, ptrdiff_t n, const double *x, doub
             }
         for (int r = 0; r < 4; r++) w[j + r] += s[r];
     }
-    for (; j < n; j++) {
-        double s = 0;
-        for (ptrdiff_t k = 0; k < n; k++) {
-            s += A[j * n + k] * x[k];
-            w[k] += A[j * n + k] * x[j];
-        }
-        w[j] += s;
-    }
+    for (; j < n; j++) w[j] += OF(one_row)(A + j * n, n, x, x[j], w);
     for (ptrdiff_t k = 0; k < n; k++) w[k] *= 0.5;
 }
 

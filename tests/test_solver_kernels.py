@@ -8,6 +8,7 @@ from scipy.special import expit, logsumexp
 
 from fastquad._kernels import amp, gibbs, growth
 from fastquad.numerics import quartic
+from fastquad.numerics.gram import gram
 
 
 def denoise_twin(S, D, z, v, rho, learns, phi2, keep, max_inner, tolerance):
@@ -43,6 +44,25 @@ def test_the_denoiser_of_amp(n, learns):
     amp.denoise(S, 0.02, amp.Estimate(*held, np.empty((3, n))), prior, *rules)
     np.testing.assert_allclose(held, expected, rtol=1e-10, atol=1e-12)
     assert (prior.rho, prior.s2) == pytest.approx(parameters, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (3, 2), (5, 8), (40, 9), (7, 24), (60, 33), (200, 100), (0, 4), (2, 0), (700, 300)]
+)
+def test_gram_matrix_of_columns(shape):
+    W = np.random.default_rng(shape).standard_normal(shape)
+    W.flags.writeable = False
+    G = gram(W)
+    np.testing.assert_allclose(G, W.T @ W, rtol=1e-12, atol=1e-12 * max(1, shape[0]))
+    assert (G == G.T).all()
+    np.testing.assert_allclose(gram(W[:, ::2]), W[:, ::2].T @ W[:, ::2], rtol=1e-12, atol=1e-12 * max(1, shape[0]))
+
+
+def test_gram_matrix_of_what_is_not_finite():
+    W = np.ones((9, 5))
+    W[3, 2] = np.nan
+    assert np.isnan(gram(W)[2]).all()
+    assert np.isfinite(np.delete(np.delete(gram(W), 2, axis=0), 2, axis=1)).all()
 
 
 def packed_block(m, p, rng):

@@ -13,6 +13,7 @@ import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.measurements.contractions import Block, Products
+from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import Gram, least_squares, standard_errors
 from fastquad.typing import Asks, Float, Indices
 
@@ -155,17 +156,18 @@ class Answer:
         floor = 2 * _EPS * float(np.linalg.norm(y))
         share = math.sqrt((m - keep.size) / (m - self.s)) if m > self.s else math.inf
         limit = 2 * max(float(np.linalg.norm(self.r)) * min(share, math.sqrt(m)), floor)
-        W, r = self.W, self.r - 2 * self.columns[:, dropped] @ self.z[dropped]
+        W, r = self.W, self.r - 2 * self.columns @ np.where(kept, 0.0, self.z)
         S, norm = self.S[keep], float(np.linalg.norm(self.x))
         if float(np.linalg.norm(x - self.x)) > 1e-9 * norm:
             W = yield Products(x)
             r = W @ x - y
         for _ in range(4):
-            step = -0.5 * least_squares(W[:, S], r, gram)
+            columns = W[:, S]
+            step = -0.5 * least_squares(columns, r, gram)
             x = x.copy()
             x[S] += step
             if float(np.linalg.norm(step)) <= 1e-9 * norm:
-                r = r + 2 * W[:, S] @ step  # what is left out is below rounding
+                r = r + 2 * columns @ step  # what is left out is below rounding
                 break
             W = yield Products(x)
             r = W @ x - y
@@ -219,4 +221,4 @@ class Answer:
 def gram_of(columns: Float) -> Gram:
     """The Gram matrix of columns; of fewer measurements than columns nothing is shown."""
     m, s = columns.shape
-    return Gram(columns.T @ columns) if s <= m else Gram(np.zeros((s, s)))
+    return Gram(gram(columns)) if s <= m else Gram(np.zeros((s, s)))

@@ -29,7 +29,7 @@ from fastquad.engine.run import Run
 from fastquad.engine.watch import Watch
 from fastquad.measurements.base import Measurements
 from fastquad.solution import Solution
-from fastquad.system import threads
+from fastquad.system import memory, threads
 from fastquad.typing import Asks
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def drive(
 
     `blas_threads` lets BLAS use its threads in any case, for methods that mostly work on matrices of their own.
     """
+    memory.keep_freed()
     few = measurements.m * measurements.n**2 <= _SMALL or threads.cores() <= _FEW_CORES
     blas = nullcontext() if blas_threads or not few else threads.single_threaded_blas()
     # Silence NumPy's warnings of overflow: it ends in a status.
@@ -177,7 +178,10 @@ class _Answerer:
         if request.ahead and self.checkpoint is not None and self.checkpoint.replaying:
             # Do not read ahead while replaying: the answers come from the checkpoint.
             return np.empty(0)
-        answer = _own(request.answer(self.A, self.n_threads))
+        answer = request.answer(self.A, self.n_threads)
+        # What is asked once is kept for all who ask, and nobody's to write to.
+        if not request.once:
+            answer = _own(answer)
         self._check(request, answer)
         if request.once:
             self._answered[kind] = answer

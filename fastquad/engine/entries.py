@@ -15,6 +15,7 @@ import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.measurements.contractions import Block, Diagonals
+from fastquad.numerics.gram import gram
 from fastquad.typing import Asks, Float, Indices
 
 # The number of rows and of columns of the sampled block.
@@ -258,7 +259,7 @@ def _uncorrelated(sample: Float) -> bool:
     """Whether the columns are uncorrelated: Σ corr² over their pairs is about a χ²/m with a degree for each pair."""
     m = len(sample)
     centred = sample - np.ones(m) @ sample / m
-    covariances = centred.T @ centred
+    covariances = gram(centred)
     norms = np.sqrt(covariances.diagonal())
     count = int(np.count_nonzero(norms))
     pairs = count * (count - 1) / 2

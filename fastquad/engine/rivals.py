@@ -196,10 +196,10 @@ class Tests:
         """Whether the value of a zero coordinate changes nothing."""
         others = self.answer.outside
         t = self.measure.apart * self.norm
-        W, D = self.answer.W[:, others], self.diagonals[:, others]
-        sizes = [np.sqrt(np.einsum("ij,ij->j", part, part)) for part in (W, D)]
+        sizes = [np.sqrt(squares(part)[others]) for part in (self.answer.W, self.diagonals)]
         if (np.abs(2 * t * sizes[0] - t * t * sizes[1]) > 2 * math.sqrt(self.problem.m) * self.most).all():
             return ""
+        W, D = self.answer.W[:, others], self.diagonals[:, others]
         linear, square = 2 * t * W / self.delta[:, None], t * t * D / self.delta[:, None]
         limit = 9.0 if self.measure.noisy else float(self.problem.m)
         free = np.zeros(others.size, dtype=bool)
@@ -227,16 +227,17 @@ class Tests:
     def _spanned(self) -> Indices:
         """The positions of those zero coordinates whose columns the support's span, or nearly."""
         answer = self.answer
-        W = answer.W[:, answer.outside]
         if answer.gram.factor is not None:
-            inside = answer.gram.whiten(answer.columns.T @ W)
-            square = np.einsum("ij,ij->j", W, W)
+            # Of all columns, which is less than to copy those outside.
+            inside = answer.gram.whiten((answer.columns.T @ answer.W)[:, answer.outside])
+            square = squares(answer.W)[answer.outside]
             rest = square - np.einsum("ij,ij->j", inside, inside)
             clear = rest > 1e-8 * square
             clear &= 2 * self.norm * np.sqrt(np.maximum(rest, 0.0)) > self.need * self.most
             if clear.all():
                 return np.zeros(0, dtype=np.intp)
-        return np.flatnonzero(left_over(self._scaled(answer.columns), self._scaled(W)) <= self.need)
+        outside = self._scaled(answer.W[:, answer.outside])
+        return np.flatnonzero(left_over(self._scaled(answer.columns), outside) <= self.need)
 
     def _refit(self, start: Float, support: Indices, limit: float | None = None) -> Asks[Float | None]:
         """Gauss–Newton steps from a start, that move a support, while they get anywhere; the signal if it fits."""
@@ -329,6 +330,11 @@ class Tests:
         counts = np.unique(steps, return_counts=True)[1]
         pairs = max(float(np.sum(counts * (counts - 1.0))), 2.0)
         return -math.log2(pairs / (V.size * (V.size - 1.0))) if V.size > 1 else 0.0
+
+
+def squares(columns: Float) -> Float:
+    """`‖c‖²` of each column c."""
+    return np.einsum("ij,ij->j", columns, columns)
 
 
 def expand(values: Float, support: Indices, n: int) -> Float:

@@ -24,6 +24,10 @@ from fastquad.system import threads
 from fastquad.typing import Indices, Number
 
 _BLOCK_BYTES = 32 << 20
+#: A pass over no more than this is done by one thread.
+_SMALL_BYTES = 1 << 20
+
+_FLOAT64, _COMPLEX128 = np.dtype(np.float64), np.dtype(np.complex128)
 
 
 class Measurements(ABC):
@@ -124,7 +128,8 @@ class Measurements(ABC):
         W : float64 (or complex128) array of shape (m, n) or (m, n, b)
         """
         x = self._signal(x, "x")
-        n_threads = threads.resolve(n_threads)
+        # Where a pass takes a microsecond, so does asking how many threads there are: it needs one.
+        n_threads = 1 if n_threads is None and self.nbytes <= _SMALL_BYTES else threads.resolve(n_threads)
         if out is not None:
             _check_output(out, (self.m, *x.shape), self.number)
         apply = self._apply if precise else self._apply_single
@@ -378,11 +383,10 @@ def _finite(value: ArrayLike, name: str, number: type = np.float64) -> Number:
     # Handle the usual case first, in a quarter of the time: a sum of squares is finite only if all of them are. Masked
     # arrays take the slow path.
     if (
-        isinstance(value, np.ndarray)
-        and type(value) is np.ndarray
-        and value.dtype == number
+        type(value) is np.ndarray
+        and value.dtype is (_FLOAT64 if number is np.float64 else _COMPLEX128)
         and value.flags.c_contiguous
-        and math.isfinite(abs(np.vdot(value, value)))
+        and math.isfinite(abs(value.dot(value) if value.ndim == 1 else np.vdot(value, value)))
     ):
         return value
     array = np.asarray(arguments.unmasked(value, name))

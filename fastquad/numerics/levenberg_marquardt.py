@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastquad.numerics import lapack, quartic
+from fastquad.numerics.gram import gram
 from fastquad.typing import Float, Indices
 
 # The reciprocal condition number below which the normal equations have no correct digit left.
@@ -190,15 +191,15 @@ def _damped_least_squares(
     if s == 0:  # with one measurement, the support may be empty
         return np.zeros(0), None
     tall = m >= s
-    gram = W.T @ W if tall else W @ W.T
-    size = gram.shape[0]
+    square = gram(W) if tall else W @ W.T
+    size = square.shape[0]
     if pinned is not None and tall:
-        gram += float(gram.trace()) / s * np.multiply.outer(pinned, pinned)
-    gram.reshape(-1)[:: size + 1] += damping
+        square += float(square.trace()) / s * np.multiply.outer(pinned, pinned)
+    square.reshape(-1)[:: size + 1] += damping
     # All eigenvalues are between the damping and the trace, so only the last steps can meet a singular matrix.
-    regular = damping > _SINGULAR * size * float(gram.trace())
-    norm = 0.0 if regular else float(np.abs(gram).sum(axis=0).max())
-    factor, solution, info = lapack.dposv(gram.T, r.dot(W) if tall else r, lower=1, overwrite_a=1)
+    regular = damping > _SINGULAR * size * float(square.trace())
+    norm = 0.0 if regular else float(np.abs(square).sum(axis=0).max())
+    factor, solution, info = lapack.dposv(square.T, r.dot(W) if tall else r, lower=1, overwrite_a=1)
     if info == 0 and (regular or lapack.dpocon(factor, norm, uplo="L")[0] > _SINGULAR):
         return (solution, factor) if tall else (solution.dot(W), None)
     padded = np.concatenate([W, np.sqrt(damping) * np.eye(s)])

@@ -52,7 +52,7 @@ class PackedTensor(StoredTensor):
     @property
     def _stored(self) -> NDArray[Any]:
         """The blocks as the kernels take them."""
-        return as_stored(self.blocks)
+        return as_stored(self.blocks) if self.dtype.itemsize == 2 else self.blocks
 
     def matrices(self, start: int, stop: int) -> Float:
         self._check_range(start, stop)
@@ -66,7 +66,7 @@ class PackedTensor(StoredTensor):
 
     def _products(self, x: Float, W: Float, n_threads: int) -> None:
         if x.ndim == 1:
-            self._run(kernels.products, self._stored, pad(x, GROUP), W, n_threads=n_threads)
+            self._run(kernels.products, self._stored, x, W, n_threads=n_threads)
         else:
             b = x.shape[1]
             self._run(kernels.products_batch, self._stored, pad(x, GROUP), W, n_threads=n_threads, share=b)
