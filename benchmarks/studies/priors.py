@@ -1,9 +1,11 @@
 """How often each prior finds x, n = 100 (128 for piecewise constant), beside the figures that were to be reached.
 
-    python -m benchmarks.studies.priors [--prior NAME ...] [--instances 20] [--seed 1000] [--max-time 20]
+    python -m benchmarks.studies.priors [--prior NAME ...] [--instances 20] [--seed 1000] [--max-time SECONDS]
+    python -m benchmarks.studies.priors --noise              errors with a prior and without, from the same noisy y
+    python -m benchmarks.studies.priors --campaign 1000      wrong successes; half of the priors are wrong
 
 Success is a relative distance below 1e-3, with the sign where the prior tells it. A wrong success is an answer that
-calls itself one and is further away.
+calls itself one and is further away; under noise, further than three times the error that it states.
 """
 
 from __future__ import annotations
@@ -95,7 +97,12 @@ CELLS: dict[str, tuple[Callable[..., Case], list[tuple[tuple[int, ...], int, flo
 }  # fmt: skip
 
 
-def trial(make: Callable[..., Case], arguments: tuple[int, ...], seed: int, max_time: float) -> tuple[bool, Any]:
+#: What is compared under noise: the maker and its arguments. The noise has the standard deviation 0.1 |x|².
+NOISY = {"nonnegative": (nonnegative, (20, 75)), "piecewise": (piecewise, (10, 64))}
+SIGMA = 0.1
+
+
+def trial(make: Callable[..., Case], arguments: tuple[int, ...], seed: int, max_time: float | None) -> tuple[bool, Any]:
     """Whether x was found, and the solution."""
     rng = np.random.default_rng([seed, *arguments])
     case = make(*arguments, rng)
@@ -105,7 +112,7 @@ def trial(make: Callable[..., Case], arguments: tuple[int, ...], seed: int, max_
     return bool(fq.distance(solution.x, case.x, signed=signed) < 1e-3), solution
 
 
-def study(name: str, instances: int, seed: int, max_time: float) -> None:
+def study(name: str, instances: int, seed: int, max_time: float | None) -> None:
     """Print a line for each cell of a prior."""
     make, cells = CELLS[name]
     total = wanted = wrong = 0
@@ -128,15 +135,126 @@ def study(name: str, instances: int, seed: int, max_time: float) -> None:
     print(f"{name:12} in all {total} (figure {wanted:.1f}), wrong successes {wrong}", flush=True)
 
 
+def noise(instances: int, seed: int) -> None:
+    """Print the median errors under noise, with each prior and without."""
+    for name, (make, arguments) in NOISY.items():
+        errors: list[tuple[float, float, float]] = []
+        for i in range(instances):
+            rng = np.random.default_rng([seed + i, *arguments])
+            case = make(*arguments, rng)
+            A = rng.standard_normal((case.m, case.x.size, case.x.size))
+            y = fq.measure(A, case.x) + SIGMA * float(case.x @ case.x) * rng.standard_normal(case.m)
+            told, alone = fq.solve(A, y, prior=case.prior), fq.solve(A, y)
+            oracle = fq.distance(least_squares(A, y, case), case.x)
+            errors.append((fq.distance(told.x, case.x), fq.distance(alone.x, case.x), oracle))
+        told_error, alone_error, oracle = np.median(errors, axis=0)
+        print(
+            f"{name:12} {arguments!s:10} median error {told_error:.3f}, without the prior {alone_error:.3f}", flush=True
+        )
+
+
+def least_squares(A: np.ndarray, y: np.ndarray, case: Case) -> np.ndarray:
+    """The least-squares fit from x itself in the coordinates of its nonzeros, or of its intervals."""
+    piece = np.cumsum(np.diff(case.x, prepend=case.x[0]) != 0)
+    U = np.eye(case.x.size)[:, case.x != 0] if (case.x == 0).any() else np.equal.outer(piece, np.unique(piece)) * 1.0
+    z, block = np.linalg.lstsq(U, case.x, rcond=None)[0], U.T @ A @ U
+    block = (block + block.transpose(0, 2, 1)) / 2
+    for _ in range(10):
+        W = block @ z
+        z = z - 0.5 * np.linalg.lstsq(W, W @ z - y, rcond=None)[0]
+    return U @ z
+
+
+def some_case(rng: np.random.Generator) -> tuple[str, Case]:
+    """A signal of a length of 40 to 80, and a prior that fits it."""
+    n = int(rng.integers(40, 81))
+    m = int(n * rng.uniform(0.3, 1.4))
+    k = int(rng.integers(2, n + 1))
+    name = str(rng.choice(["nonnegative", "groups", "known", "piecewise", "signs", "bits", "basis", "together"]))
+    labels = np.arange(n) // 4
+    x = sparse(n, k, rng)
+    if name == "nonnegative":
+        return name, Case(np.abs(x), m, fq.Sparse(nonnegative=True))
+    if name == "known":
+        some = rng.permutation(np.flatnonzero(x))[: max(1, k // 2)]
+        return name, Case(x, m, fq.Sparse(support=some, partial=True))
+    if name == "piecewise":
+        cuts = np.sort(rng.permutation(n - 1)[: k // 2] + 1)
+        return name, Case(rng.standard_normal(n)[np.searchsorted(cuts, np.arange(n), side="right")], m,
+                          fq.PiecewiseConstant())  # fmt: skip
+    if name in ("signs", "bits"):
+        values = (-1.0, 1.0) if name == "signs" else (0.0, 1.0)
+        x = rng.choice(values, n)
+        x[0] = 1.0
+        return name, Case(x, m, fq.Discrete(values))
+    if name == "basis":
+        from scipy.fft import idct
+
+        return name, Case(idct(x, norm="ortho"), m, fq.Sparse(basis="dct"))
+    x = np.where(np.isin(labels, rng.permutation(labels[-1] + 1)[: max(1, k // 4)]), rng.standard_normal(n), 0.0)
+    if name == "groups":
+        return name, Case(x, m, fq.Sparse(groups=labels))
+    return name, Case(np.abs(x), m, fq.Sparse(groups=labels, nonnegative=True))
+
+
+def spoilt(case: Case, rng: np.random.Generator) -> Case:
+    """The same with a signal that is not, or not quite, what the prior says: of another kind, or in a few places."""
+    n = case.x.size
+    if rng.random() < 0.5:
+        while (other := some_case(rng)[1]).x.size < n:
+            pass
+        x = other.x[:n] if other.x[:n].any() else np.ones(n)
+        return Case(x, case.m, case.prior)
+    x = case.x.copy()
+    where = rng.permutation(n)[: int(rng.integers(1, 4))]
+    x[where] -= rng.choice([0.01, 0.1, 1.0]) * np.abs(x).max() * (1 + rng.random(where.size))
+    return Case(x, case.m, case.prior)
+
+
+def campaign(count: int, seed: int) -> None:
+    """Print how many of so many problems ended with a wrong success."""
+    table: dict[tuple[str, str, str], list[int]] = {}
+    for i in range(count):
+        rng = np.random.default_rng([seed, i])
+        name, case = some_case(rng)
+        right, noisy = i % 2 == 0, i % 4 >= 2
+        case = case if right else spoilt(case, rng)
+        n = case.x.size
+        A = rng.standard_normal((case.m, n, n)) if i % 5 else rng.choice([-1.0, 1.0], (case.m, n, n))
+        y = fq.measure(A, case.x)
+        if noisy:
+            y = y + float(rng.choice([0.003, 0.03, 0.1, 0.3])) * float(case.x @ case.x) * rng.standard_normal(case.m)
+        solution = fq.solve(A, y, prior=case.prior, rng=i)
+        limit = max(1e-3, 3 * (solution.error or 0.0) if noisy else 0.0)
+        signed = right and not case.prior.signed
+        wrong = solution.success and not fq.distance(solution.x, case.x, signed=signed) <= limit
+        row = table.setdefault((name, "right" if right else "wrong", "noise" if noisy else "exact"), [0, 0, 0])
+        row[0], row[1], row[2] = row[0] + 1, row[1] + int(solution.success), row[2] + int(wrong)
+        if wrong:
+            said = f"{solution.status.name}, error {solution.error}, distance {fq.distance(solution.x, case.x):.2g}"
+            print(f"problem {i}: {name}, m = {case.m}, n = {n}, right prior {right}, noise {noisy}: {said}", flush=True)
+    for (name, prior, data), (number, claimed, failed) in sorted(table.items()):
+        print(f"{name:12} {prior} prior, {data}: {number:4} problems, {claimed:4} successes, {failed} wrong")
+    totals = np.sum(list(table.values()), axis=0)
+    print(f"in all {totals[0]} problems, {totals[1]} successes, {totals[2]} wrong", flush=True)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prior", nargs="*", choices=list(CELLS), default=list(CELLS))
     parser.add_argument("--instances", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1000)
-    parser.add_argument("--max-time", type=float, default=20.0)
+    parser.add_argument("--max-time", type=float)
+    parser.add_argument("--noise", action="store_true")
+    parser.add_argument("--campaign", type=int, metavar="PROBLEMS")
     options = parser.parse_args()
-    for name in options.prior:
-        study(name, options.instances, options.seed, options.max_time)
+    if options.campaign:
+        campaign(options.campaign, options.seed)
+    elif options.noise:
+        noise(options.instances, options.seed)
+    else:
+        for name in options.prior:
+            study(name, options.instances, options.seed, options.max_time)
 
 
 if __name__ == "__main__":

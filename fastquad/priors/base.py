@@ -125,7 +125,7 @@ class Start(NamedTuple):
     """Where AMP starts: a direction (n,), its denoiser, and how it goes on from there.
 
     `keep` is the share of the old estimate in the new, `inner` how often a pass's matrix is gone through, `norm` what
-    |x|² is as a multiple of what y says.
+    |x|² is as a multiple of what y says. A `patient` run takes more sweeps before it is held for settled.
     """
 
     direction: Float
@@ -133,6 +133,7 @@ class Start(NamedTuple):
     keep: float = 0.4
     inner: int = 10
     norm: float = 1.1
+    patient: bool = False
 
 
 class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on the method that asks)

@@ -162,10 +162,7 @@ class Sparse(Prior):
         n, known, groups = seen.n, self._known(seen.n), self.grouping(seen.n)
         if self.nonnegative:
             ones, make = np.ones(n), self.denoiser
-            return [
-                Start(ones, make(n, 0.5, 1.1 * seen.phi2), inner=3),
-                Start(ones, make(n, 0.5, 1.1 * seen.phi2), inner=10, keep=0.7),
-            ]
+            return [Start(ones, make(n, 0.5, 1.1 * seen.phi2), inner=inner, patient=True) for inner in (10, 3)]
         found = []
         if known is not None:
             v = np.zeros(n)

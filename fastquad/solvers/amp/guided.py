@@ -163,7 +163,7 @@ class _Desk:
         for start in self.prior.starts(Seen(S0, phi2, self.problem.m, self.problem.n)):
             length = max(float(np.linalg.norm(start.direction)), 1e-300)
             direction = start.direction * (_SHORT * np.sqrt(phi2) / length)
-            attempt = Attempt(direction, start.denoiser, Setting(start.keep, start.inner, start.norm))
+            attempt = Attempt(direction, start.denoiser, Setting(start.keep, start.inner, start.norm, start.patient))
             outcome = yield from self._batch(search, [attempt])
             if outcome is not None:
                 return outcome

@@ -32,6 +32,8 @@ _MOVED, _ROUNDING = 0.02, 1e-6
 _VARIANCE_MOVED = 0.02
 # A run that explains more of y than this goes on until it has settled.
 _PREDICTS, _MOST_SWEEPS = 0.3, 60
+# A patient run has settled where it moves this share of what settles others.
+_CREEPS = 0.1
 # Sweeps that take two passes are fewer.
 _COSTLY_SWEEPS = 30
 # Above m = n the residual of a run that succeeds falls by 3% in every few sweeps (at most 7 in 175 such runs), and does
@@ -47,11 +49,16 @@ _OWN_SCALE, _EXPLAINED = 4, 0.1
 
 
 class Setting(NamedTuple):
-    """How AMP goes on from a start: what it keeps of the old estimate, its inner steps, |x|² as a multiple of y's."""
+    """How AMP goes on from a start: what it keeps of the old estimate, its inner steps, |x|² as a multiple of y's.
+
+    A patient run creeps towards x: it takes all of its sweeps, unless it moves ten times less than another that has
+    settled, and hands over after each of them, where that reads no more of A.
+    """
 
     keep: float = 0.4
     inner: int = 10
     norm: float = 1.1
+    patient: bool = False
 
 
 class Attempt(NamedTuple):
@@ -152,10 +159,11 @@ class Walk:
             return
         moved = float(np.sum((self.z - before) ** 2))
         V = float(self.v.sum())
-        quiet = moved < max(_MOVED * V, _ROUNDING * q)
+        share = _CREEPS if self.setting.patient else 1.0
+        quiet = moved < max(share * _MOVED * V, _ROUNDING * q)
         if self.swept is not None:
             change = abs(V - float(self.swept.v.sum()))
-            self.still = self.still + 1 if quiet and change < max(_VARIANCE_MOVED * V, _ROUNDING * q) else 0
+            self.still = self.still + 1 if quiet and change < max(share * _VARIANCE_MOVED * V, _ROUNDING * q) else 0
         if self.still >= _STILL:
             self.settled = self.ended = True
 
@@ -172,6 +180,8 @@ class Walk:
         costly = int(np.count_nonzero(self.weight > 0.1)) > 0.9 * self.problem.n
         if costly and self.r2 < _PREDICTS:
             return False
+        if self.setting.patient:
+            return self.level() < _NEAR
         return turn and self.level() < min(_NEAR, _NEARER * self.tried)
 
     def target(self) -> Float:
@@ -208,7 +218,7 @@ class Walk:
 
     def goes_on(self, max_sweeps: int) -> bool:
         """Whether there is another sweep to make."""
-        if self.r2 > _PREDICTS:
+        if self.r2 > _PREDICTS and not self.setting.patient:
             max_sweeps = _MOST_SWEEPS
         return not self.ended and self.sweeps < (max_sweeps if self.noise.linear else min(max_sweeps, _COSTLY_SWEEPS))
 
