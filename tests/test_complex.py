@@ -81,6 +81,20 @@ def test_spf_finds_complex_signals_with_matrices_that_are_not_hermitian():
     assert fq.distance(solution.x, x) < 1e-7
 
 
+def test_amp_reads_little_more_than_its_sweeps():
+    # Two sweeps, S0, the block of the support and one pass for the proof: nothing is read again to clean the support.
+    passes = [fq.solve(H, y, method="amp", rng=0).n_passes for H, y, _ in (problem(128, 64, 20, s) for s in range(3))]
+    assert np.median(passes) < 6
+
+
+def test_one_measurement_more_than_unknowns():
+    # The valleys are long there, and close together: a descent that takes another's end for its own finds a third.
+    found = [
+        fq.solve(H, y, method=fq.AMP(n_attempts=7), rng=0) for H, y, _ in (problem(64, 32, 32, s) for s in range(8))
+    ]
+    assert sum(each.status.name == "EXACT" for each in found) >= 5
+
+
 def test_a_known_support_is_used():
     H, y, x = problem(20, 60, 4)
     solution = fq.solve(H, y, prior=fq.Sparse(support=np.flatnonzero(x)))

@@ -37,6 +37,10 @@ from fastquad.typing import Asks, Float, Indices, Number
 _EPS = float(np.finfo(np.float64).eps)
 # An entry this many standard errors from zero is not rounding.
 _CLEARLY = 10.0
+# Numbers below this share of the largest are less than rounding.
+_TINY = 1e-15
+# A change of x by less than this share of its norm changes no product beyond rounding, times its own size.
+_NEXT_TO_NOTHING = 1e-9
 # Two signals this far apart, relative to their norm, are different ones.
 _APART = 1e-3
 # In noise: as much, or this many times the error that the method expects.
@@ -120,17 +124,24 @@ class Turned:
             return False
         y, m = self.problem.y, self.problem.m
         limit = 2 * max(float(np.linalg.norm(self.r)) * math.sqrt(m), 2 * _EPS * float(np.linalg.norm(y)))
-        x = np.zeros_like(self.x)
-        x[keep] = self.x[keep]
-        for _ in range(3):
+        gone = self.groups.members(dropped)
+        x = self.x.copy()
+        x[gone] = 0.0
+        W, r = self.W, self.r - 2 * self.W[:, gone] @ self.x[gone]
+        if float(np.linalg.norm(x - self.x)) > _NEXT_TO_NOTHING * self.norm:
             W = yield Products(x)
             r = W @ x - y
+        for _ in range(4):
             size = float(np.linalg.norm(W[:, keep])) / math.sqrt(keep.size)
             system = np.concatenate([W[:, keep], size * turned(x[keep])[None]])
+            step = -0.5 * np.linalg.lstsq(system, np.append(r, 0.0), rcond=1e-13)[0]
             x = x.copy()
-            x[keep] -= 0.5 * np.linalg.lstsq(system, np.append(r, 0.0), rcond=1e-13)[0]
-        W = yield Products(x)
-        r = W @ x - y
+            x[keep] += step
+            if float(np.linalg.norm(step)) <= _NEXT_TO_NOTHING * self.norm:
+                r = r + 2 * W[:, keep] @ step  # what is left out is below rounding
+                break
+            W = yield Products(x)
+            r = W @ x - y
         if not float(np.linalg.norm(r)) <= limit:
             return False
         self.x, self.W, self.r = x, W, r
@@ -270,7 +281,10 @@ class Turned:
 
 def certify_turned(problem: Problem, x: Float, W: Float | None, entries: Entries | None) -> Asks[Certificate]:
     """Clean a complex x that fits to rounding, and look for another signal that fits as well."""
-    W = W if W is not None else (yield Products(x))
+    if W is None:
+        # What is less than rounding would only make the products dearer.
+        x = np.where(np.abs(x) < _TINY * float(np.abs(x).max(initial=0.0)), 0.0, x)
+        W = yield Products(x)
     case = Turned(problem, x, W, W @ x - problem.y)
     yield from case.clean()
     status = yield from _status(case, problem, entries)

@@ -19,6 +19,9 @@ from fastquad.typing import Asks, Float, Indices
 
 # A hand-over either converges within a few steps, or is in the wrong valley.
 _RULE = Rule(max_steps=20, patience=4, bottom=1e-3)
+# Nearly as many unknowns of a complex signal as measurements: valleys are long there, and several are close together.
+_TIGHT = 0.85
+_TIGHT_RULE = Rule(max_steps=60, patience=20, bottom=1e-3)
 # Fits below this residual may lack small coordinates only.
 _NEARLY = 0.1
 # A fit is enlarged again only where it is this much better than the last that was: noise is not left by enlarging.
@@ -26,7 +29,9 @@ _BETTER = 0.8
 # A descent is at the bottom where the gradient is this share of what it could be, at a residual above rounding.
 _LEVEL, _NOT_ROUNDING = 0.1, 1e-6
 # A start leads to the bottom of a valley from which it has an angle with at least this cosine.
-_SAME_VALLEY = 0.9
+_SAME_VALLEY, _SAME_TIGHT_VALLEY = 0.9, 0.98
+# In groups, all that may be nonzero are taken up to this share of the coordinates: their block costs less than a pass.
+_GENEROUS = 0.75
 
 
 @dataclass
@@ -43,11 +48,13 @@ class SparseHandOver:
     def __call__(self, walk: Walk) -> Asks[Fit]:
         """On the coordinates that AMP holds for nonzero."""
         groups = self.problem.groups
-        if groups is None:
-            size = int(np.count_nonzero(walk.weight > 0.1)) + 2
-        else:
-            # Of groups fewer are enough, and far cheaper where most are not zero.
-            size = int(1.1 * np.count_nonzero(walk.weight > 0.5)) + 2 * int(groups.sizes.max())
+        size = int(np.count_nonzero(walk.weight > 0.1)) + 2
+        if groups is not None:
+            largest = 2 * int(groups.sizes.max())
+            size += largest - 2
+            if size > _GENEROUS * self.problem.n:
+                # Of groups fewer are enough, and far cheaper where most are not zero.
+                size = int(1.1 * np.count_nonzero(walk.weight > 0.5)) + largest
         return (yield from self.largest(walk.z.copy(), walk.z**2 + walk.v * walk.weight, size))
 
     def outcome(self, found: Fit, ensemble: Ensemble) -> Outcome | None:
@@ -77,9 +84,14 @@ class SparseHandOver:
 
     def _fit(self, x: Float, support: Indices) -> Asks[Fit]:
         """Levenberg–Marquardt; where it ends is remembered."""
-        result = yield from fit(self.problem, x, support, _RULE, self.cache)
+        rule = _TIGHT_RULE if self._tight(support) else _RULE
+        result = yield from fit(self.problem, x, support, rule, self.cache)
         self.at_bottom(result)
         return result
+
+    def _tight(self, support: Indices) -> bool:
+        """Whether a complex signal on this support has nearly as many unknowns as there are measurements."""
+        return self.problem.turning and support.size - 1 > _TIGHT * self.problem.m
 
     def at_bottom(self, found: Fit) -> bool:
         """Whether a descent ended without an exact fit at the bottom of a valley, which is remembered then."""
@@ -90,8 +102,9 @@ class SparseHandOver:
 
     def _bottom(self, x: Float, support: Indices) -> Fit | None:
         """The end of an earlier descent on this support, or on a larger one, that x would lead to as well."""
+        alike = _SAME_TIGHT_VALLEY if self._tight(support) else _SAME_VALLEY
         for found in self.bottoms:
-            if cosine(found.x, x, self.problem.turning) > _SAME_VALLEY and np.isin(support, found.support).all():
+            if cosine(found.x, x, self.problem.turning) > alike and np.isin(support, found.support).all():
                 return found
         return None
 
