@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
 
 # -fopenmp-simd obeys `#pragma omp simd` without OpenMP's threads; nothing here allows fast-math.
 # -ffp-contract=fast lets the compiler use fused multiply-add where the machine has it: it only rounds less.
@@ -40,6 +42,20 @@ def headers(source: Path) -> list[str]:
     return sorted(str(kernels / name) for name in found)
 
 
+class Build(build_ext):
+    """Compiles; in an editable install only what is older than its sources, for the rest is in the tree already."""
+
+    def build_extension(self, extension: Extension) -> None:
+        compiled = Path(self.get_ext_filename(extension.name))
+        sources = [*extension.sources, *extension.depends, "setup.py"]
+        if self.editable_mode and not self.force and not newer_group(sources, str(compiled)):
+            target = Path(self.get_ext_fullpath(extension.name))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.copy_file(str(compiled), str(target))
+        else:
+            super().build_extension(extension)
+
+
 def readme() -> str:
     """README.md, whose pictures and links are relative, with the repository's address in front of them."""
     text = Path("README.md").read_text(encoding="utf-8")
@@ -49,6 +65,7 @@ def readme() -> str:
 
 
 setup(
+    cmdclass={"build_ext": Build},
     long_description=readme(),
     long_description_content_type="text/markdown",
     ext_modules=[

@@ -6,6 +6,7 @@ success, 1 where a solve did not converge, 2 for bad input, which is told in one
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import subprocess
@@ -25,7 +26,10 @@ from fastquad.solvers import METHODS
 # What the library raises on bad input, and what files and missing packages raise.
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError)
 _PRIORS = {
-    "sparse": lambda: fq.Sparse(),
+    "sparse": fq.Sparse,
+    "nonnegative": functools.partial(fq.Sparse, nonnegative=True),
+    "piecewise": fq.PiecewiseConstant,
+    "zero-one": functools.partial(fq.Discrete, [0.0, 1.0]),
 }
 # A name that the shell completes; whether there is such a file is the library's to say.
 _FILE = click.Path()
@@ -81,7 +85,7 @@ def main(context: click.Context) -> None:
     help="Where to write x, as .npy; - for stdout.",
 )  # fmt: skip
 @click.option("--method", default="auto", show_default=True, type=click.Choice(list(METHODS)))
-@click.option("--prior", "kind", type=click.Choice(list(_PRIORS)), help="What is known of x.")
+@click.option("--prior", "kind", type=click.Choice(list(_PRIORS)), help="What is known of x; see the page on priors.")
 @click.option("--k", type=int, help="Number of nonzeros, for the methods that have to be told (spf, sgn).")
 @click.option("--decoder", metavar="FILE", type=_FILE, help="x is in the range of this decoder: a .npz file, or mnist.")
 @click.option(

@@ -19,6 +19,7 @@ import click
 import numpy as np
 
 import fastquad as fq
+from fastquad._kernels import packed
 from fastquad.system import npy, threads
 from fastquad.system.files import replacing
 
@@ -179,7 +180,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.system(),
         "machine": platform.machine(),
-        "simd": _simd(),
+        "simd": packed.simd,
         "threads": threads.resolve(None),
         "blas": [
             {name: library.get(name) for name in ("internal_api", "version", "architecture", "num_threads")}
@@ -187,18 +188,6 @@ def machine() -> dict[str, Any]:
         ],
         "versions": {name: _version(name) for name in names},
     }
-
-
-def _simd() -> str:
-    """The level of vector code that the kernels choose on this processor, as NumPy has found it."""
-    config: Any = np.show_config(mode="dicts")
-    extensions = config.get("SIMD Extensions", {})
-    found = {*extensions.get("found", ()), *extensions.get("baseline", ())}
-    if platform.machine() not in ("x86_64", "AMD64"):
-        return "as compiled"
-    if found & {"AVX512_SKX", "AVX512_ICL", "X86_V4"}:
-        return "AVX-512 (x86-64-v4)"
-    return "AVX2 with FMA (x86-64-v3)" if found & {"AVX2", "X86_V3"} else "plain x86-64"
 
 
 def _version(package: str) -> str | None:

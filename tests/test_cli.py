@@ -14,6 +14,7 @@ from commands import assert_one_line_error
 
 import fastquad as fq
 from fastquad import cli
+from fastquad._kernels import packed
 
 
 @pytest.fixture
@@ -261,6 +262,9 @@ def test_priors_by_name(files, monkeypatch):
     monkeypatch.setattr(fq, "solve", lambda *a, **options: seen.update(options) or whole(*a, **options))
     assert run("solve", "A.npy", "y.npy", "-o", "x.npy", "--prior", "sparse", "--outliers").exit_code == 0
     assert isinstance(seen["prior"], fq.Sparse)
+    for name, kind in (("nonnegative", fq.Sparse), ("piecewise", fq.PiecewiseConstant), ("zero-one", fq.Discrete)):
+        run("solve", "A.npy", "y.npy", "-o", "x.npy", "--prior", name, "--max-passes", 1)
+        assert isinstance(seen["prior"], kind)
     assert seen["outliers"] is True
     assert_one_line_error(run("solve", "A.npy", "y.npy", "-o", "x.npy", "--prior", "sparse", "--k", 3), "--k")
 
@@ -347,5 +351,5 @@ def test_importing_fastquad_does_not_import_click_or_matplotlib():
 
 def test_info_tells_the_machine():
     about = json.loads(run("info").stdout)
-    assert about["simd"]
+    assert about["simd"] == packed.simd
     assert about["blas"][0]["internal_api"]

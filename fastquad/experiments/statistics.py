@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import beta, binom, t
+from scipy.stats import binom, binomtest, t
 
 from fastquad.typing import Float
 
@@ -14,10 +14,8 @@ LEVEL = 0.95
 
 def rate_interval(successes: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
     """The exact (Clopper–Pearson) interval of a success rate."""
-    tail = (1 - level) / 2
-    low = float(beta.ppf(tail, successes, trials - successes + 1)) if successes else 0.0
-    high = float(beta.ppf(1 - tail, successes + 1, trials - successes)) if successes < trials else 1.0
-    return low, high
+    interval = binomtest(successes, trials).proportion_ci(level, method="exact")
+    return float(interval.low), float(interval.high)
 
 
 def median_interval(values: Sequence[float] | Float, level: float = LEVEL) -> tuple[float, float]:

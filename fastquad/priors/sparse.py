@@ -13,7 +13,6 @@ from fastquad import arguments
 from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Denoiser, Prior, Seen, Start
-from fastquad.priors.slab import StructuredSlab
 from fastquad.typing import Float, Indices
 
 # A value below this share of the largest is taken for rounding.
@@ -146,6 +145,8 @@ class Sparse(Prior):
     # -- for AMP ----------------------------------------------------------------------------------------------
 
     def denoiser(self, n: int, rho: float, phi2: float, learns: bool = True) -> Denoiser:
+        from fastquad.priors.slab import StructuredSlab  # scipy.special takes a moment to load
+
         groups = self.grouping(n)
         return StructuredSlab(
             n, rho, phi2, nonnegative=self.nonnegative, groups=groups, known=self._known(n), learns=learns
