@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from tqdm import tqdm
 
 import fastquad as fq
 from fastquad.system import progress
@@ -42,6 +43,21 @@ def test_a_budget_gives_a_bar_with_the_time_left(impatient, problem):
     assert "/50 passes" in shown
     assert "%|" in shown
     assert "<" in shown
+
+
+def test_a_bar_that_is_not_full_goes_away_all_the_same(impatient, monkeypatch):
+    """tqdm leaves a notebook's bar, in red, where n < total; a solve that needs less than its budget is a success."""
+    left = []
+
+    class Widget(tqdm):
+        def close(self):
+            left.append(bool(self.total and self.n < self.total))
+            super().close()
+
+    monkeypatch.setattr(progress, "_tqdm", lambda: Widget)
+    with progress.Bar("work", total=10) as bar:
+        bar.advance(3)
+    assert left[0] is False
 
 
 def test_a_batch_counts_its_signals(impatient):

@@ -106,6 +106,8 @@ class Bar:
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._bar is not None:
+            # A budget that was not needed is no failure: in a notebook the bar would stay, in red.
+            self._bar.total = None
             self._bar.close()
 
     @property
