@@ -11,6 +11,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from fastquad.solvers import METHODS
 
 # What the library raises on bad input, and what files and missing packages raise.
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError)
-_PRIORS = {
+_PRIORS: dict[str, Callable[[], fq.Prior]] = {
     "sparse": fq.Sparse,
     "nonnegative": functools.partial(fq.Sparse, nonnegative=True),
     "piecewise": fq.PiecewiseConstant,
