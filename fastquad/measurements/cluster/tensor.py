@@ -52,7 +52,9 @@ class DistributedTensor(PartedTensor):
         self.m, self.n, self.dtype = like.m, like.n, like.dtype
         self._like, self._bounds, self._send = like, bounds, send
         self._direct = reaches_workers(client)
-        self._futures = [send(part, self._worker(part)) for part in range(len(bounds))]
+        #: The worker that was given each part. Tasks keep to it while it lives, so that no part is copied to another.
+        self._homes = [self._worker(part) for part in range(len(bounds))]
+        self._futures = [send(part, home) for part, home in enumerate(self._homes)]
         shapes = self._gather(lambda: client.map(shape_of, self._futures, pure=False))
         if shapes != [(stop - start, self.n) for start, stop in bounds]:
             raise ValueError(f"`A` changed while it was distributed: its parts have the shapes {shapes}.")
@@ -66,8 +68,7 @@ class DistributedTensor(PartedTensor):
             # Send a large request that all parts share once to each worker, ahead of the tasks.
             if len({id(request) for request in sent}) == 1 and _size(sent[0]) > _LARGE:
                 sent = [self.client.scatter(sent[0], broadcast=True, hash=False)] * len(sent)
-            parts = [self._futures[part] for part in requests]
-            tasks = self.client.map(contract_part, parts, sent, pure=False)
+            tasks = [self._submit(part, request) for part, request in zip(requests, sent, strict=True)]
             while summed and len(tasks) > _FAN_IN:
                 groups = [tasks[i : i + _FAN_IN] for i in range(0, len(tasks), _FAN_IN)]
                 tasks = self.client.map(merged, groups, pure=False)
@@ -75,6 +76,12 @@ class DistributedTensor(PartedTensor):
 
         summed = all(isinstance(request, WeightedSum | Sweep) for request in requests.values())
         return self._gather(submit)
+
+    def _submit(self, part: int, request: Any) -> Any:
+        """The task of a request on the worker that has the part."""
+        home = self._homes[part]
+        where = {"workers": home, "allow_other_workers": True} if home else {}
+        return self.client.submit(contract_part, self._futures[part], request, pure=False, **where)
 
     # -- when a worker is lost --------------------------------------------------------------------------------------
 
@@ -91,7 +98,8 @@ class DistributedTensor(PartedTensor):
     def _send_again(self) -> None:
         for part, future in enumerate(self._futures):
             if future.status in ("cancelled", "lost"):
-                self._futures[part] = self._send(part, self._worker(part))
+                self._homes[part] = self._worker(part)
+                self._futures[part] = self._send(part, self._homes[part])
 
     def _worker(self, part: int) -> list[str] | None:
         """The worker that should get a part, if there is a choice."""
