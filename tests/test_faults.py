@@ -2,13 +2,13 @@
 
 import json
 import os
-import signal
 import socket
 import warnings
 import zlib
 
 import numpy as np
 import pytest
+from hanging import deadline
 
 import fastquad as fq
 
@@ -151,14 +151,8 @@ def test_what_a_callback_raises_is_raised(problem, method, error):
 
 @pytest.fixture
 def no_hanging():
-    def fail(*_):
-        raise AssertionError("it hung")
-
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with deadline(60):
+        yield
 
 
 @pytest.mark.skipif(os.name == "nt", reason="FIFOs of Unix")

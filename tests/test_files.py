@@ -4,7 +4,6 @@ import errno
 import multiprocessing
 import os
 import resource
-import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from hanging import deadline
 
 import fastquad as fq
 from fastquad.measurements.disk import writer
@@ -24,15 +24,8 @@ fork = multiprocessing.get_context("fork")
 @pytest.fixture(autouse=True)
 def hangs_are_failures():
     """Whatever waits for the other end of a FIFO is interrupted."""
-
-    def fail(*_):
-        raise AssertionError("it hung")
-
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(120)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with deadline(120):
+        yield
 
 
 # -- locks --------------------------------------------------------------------------------------------------------

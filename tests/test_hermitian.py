@@ -3,7 +3,8 @@
 import naive
 import numpy as np
 import pytest
-from hermitian import agrees, array, complex_normal, make, relative_error
+from hermitian import agrees, array, make
+from tensors import complex_normal, relative_error
 
 import fastquad as fq
 

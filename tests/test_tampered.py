@@ -7,11 +7,11 @@ import io
 import json
 import os
 import pickle
-import signal
 import zlib
 
 import numpy as np
 import pytest
+from hanging import deadline
 
 import fastquad as fq
 from fastquad import console
@@ -23,14 +23,8 @@ M, N = 40, 9
 
 @pytest.fixture(autouse=True)
 def hangs_are_failures():
-    def fail(*_):
-        raise AssertionError("it hung")
-
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with deadline(60):
+        yield
 
 
 @pytest.fixture

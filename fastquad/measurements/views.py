@@ -17,49 +17,30 @@ from typing import Any
 import numpy as np
 
 from fastquad.measurements.base import Measurements
+from fastquad.measurements.wrapped import WrappedTensor
 from fastquad.typing import Indices, Number
 
 
-class _View(Measurements):
+class _View(WrappedTensor):
     """Measurements that are others seen in another way."""
 
-    def __init__(self, whole: Measurements) -> None:
-        self.whole = whole
-        self.m, self.n, self.dtype = whole.m, whole.n, whole.dtype
-
-    @property
-    def bytes_read(self) -> int:  # type: ignore[override]
-        return self.whole.bytes_read
-
-    @property
-    def memory(self) -> int | None:  # type: ignore[override]
-        return self.whole.memory
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that one full pass reads."""
-        return self.whole.nbytes
-
     def reads_rows(self, nnz: int) -> bool:
-        return self.whole.reads_rows(nnz)
+        return self.inner.reads_rows(nnz)
 
     def share_of_rows(self, s: int) -> float:
-        return self.whole.share_of_rows(s)
+        return self.inner.share_of_rows(s)
 
     def share_of_block(self, rows: Indices, cols: Indices) -> float:
-        return self.whole.share_of_block(rows, cols)
+        return self.inner.share_of_block(rows, cols)
 
     def cost_of_diagonals(self) -> float:
-        return self.whole.cost_of_diagonals()
-
-    def sweep_passes(self) -> int:
-        return self.whole.sweep_passes()
+        return self.inner.cost_of_diagonals()
 
     def _identity(self) -> tuple[Any, ...]:
-        return (type(self).__name__, *self.whole._identity())
+        return (type(self).__name__, *self.inner._identity())
 
     def _expect(self, rows: Indices, n_threads: int) -> None:
-        self.whole._expect(rows, n_threads)
+        self.inner._expect(rows, n_threads)
 
 
 class RealView(_View):
@@ -73,26 +54,26 @@ class RealView(_View):
         self.groups = np.repeat(np.arange(whole.n), 2)
 
     def matrices(self, start: int, stop: int) -> Number:
-        return as_real(self.whole.matrices(start, stop))
+        return as_real(self.inner.matrices(start, stop))
 
     def reads_rows(self, nnz: int) -> bool:
-        return self.whole.reads_rows(-(-nnz // 2))
+        return self.inner.reads_rows(-(-nnz // 2))
 
     def share_of_rows(self, s: int) -> float:
-        return self.whole.share_of_rows(-(-s // 2))
+        return self.inner.share_of_rows(-(-s // 2))
 
     def share_of_block(self, rows: Indices, cols: Indices) -> float:
-        return self.whole.share_of_block(np.unique(np.asarray(rows) // 2), np.unique(np.asarray(cols) // 2))
+        return self.inner.share_of_block(np.unique(np.asarray(rows) // 2), np.unique(np.asarray(cols) // 2))
 
     def _part(self, start: int, stop: int) -> RealView:
-        return RealView(self.whole._part(start, stop), self.gauge)
+        return RealView(self.inner._part(start, stop), self.gauge)
 
     def _apply(self, x: Number, n_threads: int, out: Number | None = None) -> Number:
         signals = np.ascontiguousarray(x.T).view(np.complex128)
         if x.ndim == 1:
             W = None if out is None else out.view(np.complex128)
-            return self.whole._apply(signals, n_threads, W).view(np.float64)
-        W = np.ascontiguousarray(self.whole._apply(np.ascontiguousarray(signals.T), n_threads).transpose(0, 2, 1))
+            return self.inner._apply(signals, n_threads, W).view(np.float64)
+        W = np.ascontiguousarray(self.inner._apply(np.ascontiguousarray(signals.T), n_threads).transpose(0, 2, 1))
         result = W.view(np.float64).transpose(0, 2, 1)
         if out is None:
             return np.ascontiguousarray(result)
@@ -102,37 +83,37 @@ class RealView(_View):
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
         """Whether the matrices are stored Hermitian."""
-        return self.whole.symmetric
+        return self.inner.symmetric
 
     def _sided_products(self, x: Number, transpose: bool, n_threads: int) -> Number:
-        return self.whole._sided_products(x.view(np.complex128), transpose, n_threads).view(np.float64)
+        return self.inner._sided_products(x.view(np.complex128), transpose, n_threads).view(np.float64)
 
     def _measure(self, x: Number, n_threads: int) -> Number:
-        return self.whole._measure(_columns(x), n_threads)
+        return self.inner._measure(_columns(x), n_threads)
 
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
-        return as_real(self.whole._weighted_sum(w, n_threads))
+        return as_real(self.inner._weighted_sum(w, n_threads))
 
     def _diagonals(self, n_threads: int) -> Number:
-        return np.repeat(self.whole._diagonals(n_threads), 2, axis=1)
+        return np.repeat(self.inner._diagonals(n_threads), 2, axis=1)
 
     def _rows(self, support: Indices, n_threads: int) -> Number:
         return self._block(support, np.arange(self.n), n_threads)
 
     def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Number:
         (some, at_row), (others, at_col) = (np.unique(each // 2, return_inverse=True) for each in (rows, cols))
-        full = as_real(self.whole._block(some, others, n_threads))
+        full = as_real(self.inner._block(some, others, n_threads))
         return full[:, (2 * at_row + rows % 2)[:, None], 2 * at_col + cols % 2]
 
     def _compress(self, U: Number, n_threads: int) -> Number:
-        return self.whole._compress(_columns(U), n_threads).real
+        return self.inner._compress(_columns(U), n_threads).real
 
     def _sweep(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
-        r, S = self.whole._sweep(_columns(z), np.ascontiguousarray(v[::2] + v[1::2]), c, n_threads)
+        r, S = self.inner._sweep(_columns(z), np.ascontiguousarray(v[::2] + v[1::2]), c, n_threads)
         return r, as_real(S)
 
     def _factors(self) -> Number:
-        B = self.whole._factors()
+        B = self.inner._factors()
         # Re and Im of b^T x are two real rows: (Re b, −Im b) and (Im b, Re b), in turn.
         real = np.empty((self.m, B.shape[1], 2, self.n // 2, 2))
         real[:, :, 0, :, 0] = real[:, :, 1, :, 1] = B.real
@@ -141,7 +122,7 @@ class RealView(_View):
         return real.reshape(self.m, -1, self.n)
 
     def _expect(self, rows: Indices, n_threads: int) -> None:
-        self.whole._expect(np.unique(rows // 2), n_threads)
+        self.inner._expect(np.unique(rows // 2), n_threads)
 
 
 class ComplexView(_View):
@@ -152,30 +133,30 @@ class ComplexView(_View):
         self.dtype = np.dtype(np.complex64 if whole.dtype.itemsize < 8 else np.complex128)
 
     def matrices(self, start: int, stop: int) -> Number:
-        return self.whole.matrices(start, stop).astype(np.complex128)
+        return self.inner.matrices(start, stop).astype(np.complex128)
 
     def _part(self, start: int, stop: int) -> ComplexView:
-        return ComplexView(self.whole._part(start, stop))
+        return ComplexView(self.inner._part(start, stop))
 
     def _apply(self, x: Number, n_threads: int, out: Number | None = None) -> Number:
         W = np.empty((self.m, *x.shape), dtype=np.complex128) if out is None else out
         flat = x.reshape(self.n, -1)
-        parts = self.whole._apply(np.ascontiguousarray(np.concatenate([flat.real, flat.imag], axis=1)), n_threads)
+        parts = self.inner._apply(np.ascontiguousarray(np.concatenate([flat.real, flat.imag], axis=1)), n_threads)
         b = flat.shape[1]
         W.real, W.imag = parts[:, :, :b].reshape(W.shape), parts[:, :, b:].reshape(W.shape)
         return W
 
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
-        return self.whole._weighted_sum(w, n_threads).astype(np.complex128)
+        return self.inner._weighted_sum(w, n_threads).astype(np.complex128)
 
     def _diagonals(self, n_threads: int) -> Number:
-        return self.whole._diagonals(n_threads)
+        return self.inner._diagonals(n_threads)
 
     def _rows(self, support: Indices, n_threads: int) -> Number:
-        return self.whole._rows(support, n_threads).astype(self.dtype)
+        return self.inner._rows(support, n_threads).astype(self.dtype)
 
     def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Number:
-        return self.whole._block(rows, cols, n_threads).astype(np.complex128)
+        return self.inner._block(rows, cols, n_threads).astype(np.complex128)
 
     def _sweep(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
         W = self._apply(np.ascontiguousarray(z), n_threads)
@@ -194,39 +175,39 @@ class RealPart(_View):
         self.dtype = np.zeros(0, dtype=whole.dtype).real.dtype
 
     def matrices(self, start: int, stop: int) -> Number:
-        return self.whole.matrices(start, stop).real
+        return self.inner.matrices(start, stop).real
 
     def _factors(self) -> Number:
-        B = self.whole._factors()
+        B = self.inner._factors()
         return np.concatenate([B.real, B.imag], axis=1)
 
     def _part(self, start: int, stop: int) -> RealPart:
-        return RealPart(self.whole._part(start, stop))
+        return RealPart(self.inner._part(start, stop))
 
     def _apply(self, x: Number, n_threads: int, out: Number | None = None) -> Number:
-        W = self.whole._apply(x.astype(np.complex128), n_threads).real
+        W = self.inner._apply(x.astype(np.complex128), n_threads).real
         if out is None:
             return np.ascontiguousarray(W)
         out[...] = W
         return out
 
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
-        return np.ascontiguousarray(self.whole._weighted_sum(w, n_threads).real)
+        return np.ascontiguousarray(self.inner._weighted_sum(w, n_threads).real)
 
     def _diagonals(self, n_threads: int) -> Number:
-        return self.whole._diagonals(n_threads)
+        return self.inner._diagonals(n_threads)
 
     def _rows(self, support: Indices, n_threads: int) -> Number:
-        return np.ascontiguousarray(self.whole._rows(support, n_threads).real)
+        return np.ascontiguousarray(self.inner._rows(support, n_threads).real)
 
     def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Number:
-        return np.ascontiguousarray(self.whole._block(rows, cols, n_threads).real)
+        return np.ascontiguousarray(self.inner._block(rows, cols, n_threads).real)
 
     def _compress(self, U: Number, n_threads: int) -> Number:
-        return np.ascontiguousarray(self.whole._compress(U.astype(np.complex128), n_threads).real)
+        return np.ascontiguousarray(self.inner._compress(U.astype(np.complex128), n_threads).real)
 
     def _sweep(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
-        r, S = self.whole._sweep(np.ascontiguousarray(z, dtype=np.complex128), v, c, n_threads)
+        r, S = self.inner._sweep(np.ascontiguousarray(z, dtype=np.complex128), v, c, n_threads)
         return r, np.ascontiguousarray(S.real)
 
 

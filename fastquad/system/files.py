@@ -229,6 +229,15 @@ def rename_synced(stream: IO[bytes] | FileIO, beside: Path, target: Path) -> Non
     sync_folder(target.parent)
 
 
+def read_all(stream: FileIO, view: memoryview, what: str) -> None:
+    """Fill a view from a stream, in as many calls as the system needs; `what` is named if the file ends too soon."""
+    while view:
+        got = stream.readinto(view)
+        if not got:
+            raise OSError(errno.EIO, f"{what} was cut short while it was read")
+        view = view[got:]
+
+
 def write_all(stream: FileIO, position: int, *contents: bytes | memoryview) -> int:
     """Write all contents at a position, in as many calls as the system needs; returns where they end."""
     stream.seek(position)

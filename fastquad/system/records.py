@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastquad.system.files import explained, is_at, open_alone, parsed, rename_synced, write_all
+from fastquad.system.files import explained, is_at, open_alone, parsed, read_all, rename_synced, write_all
 
 _REMEDY = "What is written stays: make room and call again to go on"
 #: The longest line of JSON that is read, in bytes.
@@ -149,7 +149,7 @@ def _read(stream: FileIO) -> tuple[Record, int] | None:
     stream.seek(start + len(line))
     arrays = [np.empty(shape, dtype) for dtype, shape in shapes]
     for array in arrays:
-        _fill(stream, _bytes(array))
+        read_all(stream, _bytes(array), "a checkpoint")
     record = Record(said, arrays)
     if _encoded(record) != line:
         return None
@@ -166,14 +166,6 @@ def _line(stream: FileIO, start: int) -> bytes:
             break
         found += piece
     return found[: found.find(b"\n") + 1]
-
-
-def _fill(stream: FileIO, view: memoryview) -> None:
-    while view:
-        got = stream.readinto(view)
-        if not got:
-            raise OSError(errno.EIO, "a checkpoint was cut short while it was read")
-        view = view[got:]
 
 
 def _write(stream: FileIO, position: int, record: Record) -> int:

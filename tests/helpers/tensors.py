@@ -16,13 +16,18 @@ class Own(fq.Measurements):
         return naive.sym(self.A[start:stop])
 
 
-def calls(m, n, batch, seed=0):
+def complex_normal(rng, *shape):
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+
+
+def calls(m, n, batch, seed=0, *, complex_signals=False):
     """A call of every contraction, with a dense and a sparse signal, for one signal or a batch."""
     rng = np.random.default_rng(seed)
     shape = () if batch is None else (batch,)
-    x, v, c = rng.standard_normal((n, *shape)), rng.random((n, *shape)), rng.standard_normal((m, *shape))
+    x = complex_normal(rng, n, *shape) if complex_signals else rng.standard_normal((n, *shape))
+    v, c = rng.random((n, *shape)), rng.standard_normal((m, *shape))
     sparse = np.zeros_like(x)
-    sparse[rng.permutation(n)[: max(1, n // 8)]] = 1.5
+    sparse[rng.permutation(n)[: max(1, n // 8)]] = 1.5 - 0.5j if complex_signals else 1.5
     S, T = rng.permutation(n)[: max(1, n // 3)], rng.permutation(n)[: max(1, n // 2)]
     yield from [("products", x), ("products", sparse), ("measure", x), ("weighted_sum", c), ("sweep", x, v, c)]
     if batch is None:
@@ -33,7 +38,7 @@ def calls(m, n, batch, seed=0):
 
 def relative_error(got, expected):
     got, expected = (part if isinstance(part, tuple) else (part,) for part in (got, expected))
-    assert [g.shape for g in got] == [e.shape for e in expected]
+    assert [(g.shape, g.dtype.kind) for g in got] == [(e.shape, e.dtype.kind) for e in expected]
     return max(np.abs(g - e).max(initial=0) / np.abs(e).max(initial=1e-30) for g, e in zip(got, expected, strict=True))
 
 

@@ -85,18 +85,21 @@ class GeneratedTensor(Measurements):
     def _products(self, x: Float, W: Float, n_threads: int) -> None:
         signals = pad(x.reshape(self.n, -1).T, 1, GROUP)
         parts = [(first, last, *self._pairs(first, last)) for first, last in self._strips()]
-        longest = max(j.size for _, _, j, _ in parts)
 
         def task(block: int) -> None:
-            P = aligned_empty((longest, LANES), np.dtype(np.float64))
-            w = np.zeros((*signals.shape, LANES))
-            for first, last, j, k in parts:
-                strip = P[: j.size]
-                self._fill(block, j, k, strip)
-                kernels.strip(strip, first, last, signals, w, self.n)
-            self._put(block, w, W)
+            self._put(block, self._block_products(block, parts, signals), W)
 
         threads.run(task, [(block,) for block in range(self._n_blocks)], n_threads)
+
+    def _block_products(self, block: int, parts: list[tuple[int, int, Places, Places]], signals: Float) -> Float:
+        """The products of a block with signals (b, n or more), (b, n or more, 8), computed strip by strip."""
+        P = aligned_empty((max(j.size for _, _, j, _ in parts), LANES), np.dtype(np.float64))
+        w = np.zeros((*signals.shape, LANES))
+        for first, last, j, k in parts:
+            strip = P[: j.size]
+            self._fill(block, j, k, strip)
+            kernels.strip(strip, first, last, signals, w, self.n)
+        return w
 
     def _compress(self, U: Float, n_threads: int) -> Float:
         """`U^T Ã_i U` by strips: memory for 8 products with U at a time, not for whole matrices."""
@@ -105,15 +108,9 @@ class GeneratedTensor(Measurements):
             return C
         columns = pad(U.T, 1, GROUP)
         parts = [(first, last, *self._pairs(first, last)) for first, last in self._strips()]
-        longest = max(j.size for _, _, j, _ in parts)
 
         def task(block: int) -> None:
-            P = aligned_empty((longest, LANES), np.dtype(np.float64))
-            w = np.zeros((*columns.shape, LANES))
-            for first, last, j, k in parts:
-                strip = P[: j.size]
-                self._fill(block, j, k, strip)
-                kernels.strip(strip, first, last, columns, w, self.n)
+            w = self._block_products(block, parts, columns)
             rows = slice(block * LANES, min(self.m, (block + 1) * LANES))
             C[rows] = np.tensordot(columns, w, axes=(1, 1))[..., : rows.stop - rows.start].transpose(2, 0, 1)
 

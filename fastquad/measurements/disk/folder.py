@@ -12,14 +12,12 @@ verified.
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import mmap
 import os
 import zlib
 from dataclasses import dataclass, field, replace
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ from fastquad.measurements.dense.layout import GROUP, LANES, aligned_empty, stor
 from fastquad.measurements.dense.make import packed_shape
 from fastquad.measurements.dense.packed import PackedTensor
 from fastquad.system import threads
-from fastquad.system.files import Stamp, Watch, changed, open_regular, parsed, stamp
+from fastquad.system.files import Stamp, Watch, changed, open_regular, parsed, read_all, stamp
 from fastquad.system.progress import Bar
 from fastquad.typing import Float
 
@@ -41,6 +39,8 @@ _DTYPES = ("float16", "float32", "float64", "complex64", "complex128")
 DATA_START = 4096
 #: The largest size of a section, the unit of a checksum, in bytes; a section is at least one block.
 SECTION_BYTES = 8 << 20
+# The name of its files in errors.
+_FILE = "the file of a packed tensor"
 #: The longest description that is read, in bytes: it has a checksum for each section.
 _DESCRIPTION_BYTES = 256 << 20
 
@@ -138,7 +138,7 @@ class Folder:
         with open_regular(self.path / BLOCKS) as stream:
             self.check_unchanged(stream.fileno())
             stream.seek(DATA_START + start * self.block_bytes)
-            _fill(stream, blocks.data.cast("B"))
+            read_all(stream, blocks.data.cast("B"), _FILE)
             self.check_unchanged(stream.fileno())
         return blocks
 
@@ -147,7 +147,7 @@ class Folder:
         diagonals = np.empty((self.m, self.n), self.stored)
         with open_regular(self.path / DIAGONALS) as stream:
             stream.seek(DATA_START)
-            _fill(stream, diagonals.data.cast("B"))
+            read_all(stream, diagonals.data.cast("B"), _FILE)
         if checksum(diagonals) != self.diagonals_checksum:
             with open_regular(self.path / BLOCKS) as stream:
                 self.check_unchanged(stream.fileno())
@@ -284,15 +284,6 @@ def _check_file(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype) 
     if found != expected:
         raise _damaged(path, f"{name} does not begin as {DESCRIPTION} says")
     return seen
-
-
-def _fill(stream: FileIO, view: memoryview) -> None:
-    """Read until the view is full, in as many calls as the system needs."""
-    while view:
-        got = stream.readinto(view)
-        if not got:
-            raise OSError(errno.EIO, "the file of a packed tensor was cut short while it was read")
-        view = view[got:]
 
 
 def _positive(value: Any) -> int:

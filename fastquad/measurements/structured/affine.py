@@ -18,43 +18,33 @@ from numpy.typing import ArrayLike
 
 from fastquad import arguments
 from fastquad.measurements.base import Measurements, size
+from fastquad.measurements.wrapped import WrappedTensor
 from fastquad.typing import Float, Indices
 
 # Rows, and columns, of the block that tells the size of A's entries.
 _SAMPLE = 16
 
 
-class LiftedTensor(Measurements):
+class LiftedTensor(WrappedTensor):
     """`[[Ã_i, b_i/2w], [b_i^T/2w, 0]]`, n + 1 coordinates of which the last has the known value w."""
 
     def __init__(self, A: Measurements, border: Float, value: float) -> None:
-        self.A, self.border = A, border
-        self.m, self.n, self.dtype = A.m, A.n + 1, A.dtype
+        super().__init__(A, A.n + 1)
+        self.border = border
         self.value, self.fixed = value, {A.n: value}
-
-    @property
-    def bytes_read(self) -> int:  # type: ignore[override]
-        return self.A.bytes_read
-
-    @property
-    def memory(self) -> int | None:  # type: ignore[override]
-        return self.A.memory
 
     @property
     def nbytes(self) -> int:
         """Bytes that one full pass reads."""
-        return self.A.nbytes + self.border.nbytes
-
-    def sweep_passes(self) -> int:
-        return self.A.sweep_passes()
+        return self.inner.nbytes + self.border.nbytes
 
     def share_of_rows(self, s: int) -> float:
         # The last coordinate, which is always among them, is not of A.
-        return self.A.share_of_rows(max(0, s - 1))
+        return self.inner.share_of_rows(max(0, s - 1))
 
     def matrices(self, start: int, stop: int) -> Float:
         self._check_range(start, stop)
-        return self._bordered(self.A.matrices(start, stop), self.border[start:stop])
+        return self._bordered(self.inner.matrices(start, stop), self.border[start:stop])
 
     def _bordered(self, inner: Float, border: Float) -> Float:
         """The matrices with their last row and column, (…, n + 1, n + 1)."""
@@ -64,11 +54,11 @@ class LiftedTensor(Measurements):
         return out
 
     def _part(self, start: int, stop: int) -> LiftedTensor:
-        return LiftedTensor(self.A._part(start, stop), self.border[start:stop], self.value)
+        return LiftedTensor(self.inner._part(start, stop), self.border[start:stop], self.value)
 
     def _apply(self, x: Float, n_threads: int, out: Float | None = None) -> Float:
         W = np.empty((self.m, *x.shape)) if out is None else out
-        inner = self.A._apply(np.ascontiguousarray(x[:-1]), n_threads)
+        inner = self.inner._apply(np.ascontiguousarray(x[:-1]), n_threads)
         if x.ndim == 1:
             np.add(inner, self.border * x[-1], out=W[:, :-1])
         else:
@@ -77,43 +67,43 @@ class LiftedTensor(Measurements):
         return W
 
     def _weighted_sum(self, w: Float, n_threads: int) -> Float:
-        return self._bordered(self.A._weighted_sum(w, n_threads), w.T @ self.border)
+        return self._bordered(self.inner._weighted_sum(w, n_threads), w.T @ self.border)
 
     def _diagonals(self, n_threads: int) -> Float:
-        return np.concatenate([self.A._diagonals(n_threads), np.zeros((self.m, 1))], axis=1)
+        return np.concatenate([self.inner._diagonals(n_threads), np.zeros((self.m, 1))], axis=1)
 
     def _rows(self, support: Indices, n_threads: int) -> Float:
         return self._block(support, np.arange(self.n), n_threads)
 
     def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Float:
-        n = self.A.n
+        n = self.inner.n
         out = np.zeros((self.m, rows.size, cols.size))
         (inner_rows, last_rows), (inner_cols, last_cols) = (
             (np.flatnonzero(each < n), np.flatnonzero(each == n)) for each in (rows, cols)
         )
         if inner_rows.size and inner_cols.size:
-            inner = self.A._block(rows[inner_rows], cols[inner_cols], n_threads)
+            inner = self.inner._block(rows[inner_rows], cols[inner_cols], n_threads)
             out[:, inner_rows[:, None], inner_cols] = inner
         out[:, last_rows[:, None], inner_cols] = self.border[:, None, cols[inner_cols]]
         out[:, inner_rows[:, None], last_cols] = self.border[:, rows[inner_rows], None]
         return out
 
     def _compress(self, U: Float, n_threads: int) -> Float:
-        inner = self.A._compress(np.ascontiguousarray(U[:-1]), n_threads)
+        inner = self.inner._compress(np.ascontiguousarray(U[:-1]), n_threads)
         cross = (self.border @ U[:-1])[:, :, None] * U[-1]
         return inner + cross + cross.transpose(0, 2, 1)
 
     def _sweep(self, z: Float, v: Float, c: Float, n_threads: int) -> tuple[Float, Float]:
         linear = 2 * (self.border @ z[:-1]) * z[-1]
         inner_z, inner_v = np.ascontiguousarray(z[:-1]), np.ascontiguousarray(v[:-1])
-        r, S = self.A._sweep(inner_z, inner_v, c - linear, n_threads)
+        r, S = self.inner._sweep(inner_z, inner_v, c - linear, n_threads)
         return r, self._bordered(S, r.T @ self.border)
 
     def _expect(self, rows: Indices, n_threads: int) -> None:
-        self.A._expect(rows[rows < self.A.n], n_threads)
+        self.inner._expect(rows[rows < self.inner.n], n_threads)
 
     def _identity(self) -> tuple[Any, ...]:
-        return (*self.A._identity(), self.border, self.value)
+        return (*self.inner._identity(), self.border, self.value)
 
 
 class AffineTensor:

@@ -14,35 +14,20 @@ from typing import Any
 import numpy as np
 
 from fastquad.measurements.base import Measurements
+from fastquad.measurements.wrapped import WrappedTensor
 from fastquad.typing import Float, Indices
 
 # The products of so many columns are taken at once.
 _COLUMNS = 16
 
 
-class BasisTensor(Measurements):
+class BasisTensor(WrappedTensor):
     """`D^T Ã_i D`, (m, p, p), of measurements A and a matrix D (n, p)."""
 
     def __init__(self, A: Measurements, D: Float) -> None:
-        self.A, self.D = A, np.ascontiguousarray(D, dtype=np.float64)
-        self.m, self.n, self.dtype = A.m, D.shape[1], A.dtype
+        super().__init__(A, D.shape[1])
+        self.D = np.ascontiguousarray(D, dtype=np.float64)
         self._dd: Float | None = None
-
-    @property
-    def bytes_read(self) -> int:  # type: ignore[override]
-        return self.A.bytes_read
-
-    @property
-    def memory(self) -> int | None:  # type: ignore[override]
-        return self.A.memory
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that one full pass reads."""
-        return self.A.nbytes
-
-    def sweep_passes(self) -> int:
-        return self.A.sweep_passes()
 
     def share_of_rows(self, s: int) -> float:
         return 1.0
@@ -58,13 +43,13 @@ class BasisTensor(Measurements):
 
     def matrices(self, start: int, stop: int) -> Float:
         self._check_range(start, stop)
-        return self.D.T @ self.A.matrices(start, stop) @ self.D
+        return self.D.T @ self.inner.matrices(start, stop) @ self.D
 
     def _part(self, start: int, stop: int) -> BasisTensor:
-        return BasisTensor(self.A._part(start, stop), self.D)
+        return BasisTensor(self.inner._part(start, stop), self.D)
 
     def _apply(self, x: Float, n_threads: int, out: Float | None = None) -> Float:
-        inner = self.A._apply(np.ascontiguousarray(self.D @ x), n_threads)
+        inner = self.inner._apply(np.ascontiguousarray(self.D @ x), n_threads)
         W = inner @ self.D if x.ndim == 1 else np.einsum("ijb,jp->ipb", inner, self.D)
         if out is None:
             return W
@@ -72,33 +57,35 @@ class BasisTensor(Measurements):
         return out
 
     def _weighted_sum(self, w: Float, n_threads: int) -> Float:
-        return self.D.T @ self.A._weighted_sum(w, n_threads) @ self.D
+        return self.D.T @ self.inner._weighted_sum(w, n_threads) @ self.D
 
     def _diagonals(self, n_threads: int) -> Float:
         if self._dd is None:
             dd = np.empty((self.m, self.n))
             for start in range(0, self.n, _COLUMNS):
                 columns = np.ascontiguousarray(self.D[:, start : start + _COLUMNS])
-                dd[:, start : start + _COLUMNS] = np.einsum("ijb,jb->ib", self.A._apply(columns, n_threads), columns)
+                dd[:, start : start + _COLUMNS] = np.einsum(
+                    "ijb,jb->ib", self.inner._apply(columns, n_threads), columns
+                )
             self._dd = dd
         return self._dd.copy()
 
     def _rows(self, support: Indices, n_threads: int) -> Float:
-        inner = self.A._apply(np.ascontiguousarray(self.D[:, support]), n_threads)
+        inner = self.inner._apply(np.ascontiguousarray(self.D[:, support]), n_threads)
         return np.einsum("ijb,jp->ibp", inner, self.D)
 
     def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Float:
-        inner = self.A._apply(np.ascontiguousarray(self.D[:, rows]), n_threads)
+        inner = self.inner._apply(np.ascontiguousarray(self.D[:, rows]), n_threads)
         return np.einsum("ijb,jp->ibp", inner, self.D[:, cols])
 
     def _compress(self, U: Float, n_threads: int) -> Float:
-        return self.A._compress(np.ascontiguousarray(self.D @ U), n_threads)
+        return self.inner._compress(np.ascontiguousarray(self.D @ U), n_threads)
 
     def _sweep(self, z: Float, v: Float, c: Float, n_threads: int) -> tuple[Float, Float]:
         target = c - self._diagonals(n_threads) @ v
         inner = np.ascontiguousarray(self.D @ z)
-        r, S = self.A._sweep(inner, np.zeros_like(inner), np.ascontiguousarray(target), n_threads)
+        r, S = self.inner._sweep(inner, np.zeros_like(inner), np.ascontiguousarray(target), n_threads)
         return r, self.D.T @ S @ self.D
 
     def _identity(self) -> tuple[Any, ...]:
-        return (*self.A._identity(), self.D)
+        return (*self.inner._identity(), self.D)

@@ -1,0 +1,32 @@
+"""Measurements made of others: views of complex matrices, linear terms, another basis."""
+
+from __future__ import annotations
+
+from fastquad.measurements.base import Measurements
+
+
+class WrappedTensor(Measurements):
+    """Measurements whose contractions are computed from those of `inner`, which is all that they read."""
+
+    def __init__(self, inner: Measurements, n: int | None = None) -> None:
+        self.inner = inner
+        self.m, self.n, self.dtype = inner.m, inner.n if n is None else n, inner.dtype
+
+    @property
+    def bytes_read(self) -> int:  # type: ignore[override]
+        """The number of bytes read from disk so far."""
+        return self.inner.bytes_read
+
+    @property
+    def memory(self) -> int | None:  # type: ignore[override]
+        """The memory budget that the inner tensor was opened with, if any."""
+        return self.inner.memory
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that one full pass reads."""
+        return self.inner.nbytes
+
+    def sweep_passes(self) -> int:
+        """How often `sweep` reads A."""
+        return self.inner.sweep_passes()
