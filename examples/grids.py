@@ -1,4 +1,4 @@
-"""Power grids as quadratic measurements: what the grid examples, their tests and `benchmarks/studies/grids.py` share.
+"""Power grids as quadratic measurements: what the grid examples, their tests and the study of the measured world share.
 
 At every bus i the complex voltage V_i is unknown. Powers are quadratic in V: with the row Y_i of the admittance matrix,
 `P_i + jQ_i = V_i conj(Y_i V) = V^* (Y_i^* e_i^T) V`, so that P and Q are the Hermitian and the skew part of a matrix

@@ -89,3 +89,27 @@ def test_too_few_measurements_are_no_success():
 def test_refuses(call, error, said):
     with pytest.raises(error, match=said):
         call()
+
+
+@pytest.mark.parametrize("m", [40, 90])
+def test_a_convolution_is_never_called_exact(m):
+    """A zero of the one polynomial may be one of the other: such a pair was once found, and called exact."""
+    rng = np.random.default_rng(m)
+    p, q = 32, 6
+    codes = rng.standard_normal((m, p + q - 1))
+    A = fq.BilinearTensor(np.lib.stride_tricks.sliding_window_view(codes, q, axis=1))
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        u, v = np.zeros(p), rng.standard_normal(q)
+        u[rng.permutation(p)[:4]] = rng.standard_normal(4)
+        y = fq.measure(A, np.concatenate([u, v]))
+        np.testing.assert_allclose(y, codes @ np.convolve(u, v), rtol=1e-10)
+        assert not fq.solve(A, y, max_time=2).success
+
+
+def test_too_few_equations_are_not_taken_for_noise():
+    """Four coordinates that were chosen among 16 explain much of 11 numbers by chance: once called signal in noise."""
+    for seed in range(8):
+        A, u, v = instance(11, 8, 8, 4, seed)
+        solution = fq.solve(A, fq.measure(A, np.concatenate([u, v])), max_time=2)
+        assert not solution.success or apart(A, solution.x, u, v) < 1e-6

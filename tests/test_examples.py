@@ -1,4 +1,4 @@
-"""What the gallery's examples are made of, on small cases: the physics against another way to compute it, and a solve."""
+"""What the gallery's examples are made of, on small cases: the physics by another way to compute it, and a solve."""
 
 import importlib.util
 import sys
@@ -88,7 +88,7 @@ def test_coded_diffraction(definitions, peers):
 
 
 def test_partially_coherent_light(definitions):
-    """Intensities against the double sum over pairs of holes; exact where they are positive, and a free sign is told."""
+    """Intensities against the sum over pairs of holes; exact if positive, no success where a sign is open."""
     example = definitions("plot_coherent_imaging", "matplotlib")
     factors, weights = example["optics"](1.0, side=6, pixels=12, limit=1.5)
     x = example["holes"]([(0, 0), (0, 1), (5, 5)], [1.0, 0.7, 1.2], side=6)

@@ -30,10 +30,11 @@ class Entries:
 
     `gain` is 1/σ² with σ² twice the variance of an off-diagonal entry of Ã (σ = 1 for A of independent standard normal
     entries); `centred` says that they have no common mean, `independent` that no dependence shows. `symmetries` may
-    hold "reversed" and "shifted": A is the same with its coordinates in reverse order, or moved by one. `bits` is the
-    information in an entry (−log2 of the chance that two are equal): infinite unless entries take few values. `share`
-    is that of the commonest value off the diagonal, and `single` says that no other value is seen twice. `block` is the
-    sample, (m, s, s), where there is one that varies.
+    hold "reversed" and "shifted": A is the same with its coordinates in reverse order, or moved by one; where two
+    vectors are multiplied, "repeated": two of their products have the same coefficient in every measurement. `bits` is
+    the information in an entry (−log2 of the chance that two are equal): infinite unless entries take few values.
+    `share` is that of the commonest value off the diagonal, and `single` says that no other value is seen twice.
+    `block` is the sample, (m, s, s), where there is one that varies.
     """
 
     gain: float = 1.0
@@ -116,13 +117,15 @@ def _sample_bilinear(problem: Problem, diagonals: Float) -> Asks[Entries]:
     side = min(_SIDE, p, n - p)
     if problem.m < 5:
         return Entries()
-    chosen = np.random.default_rng(0)
-    rows, columns = np.sort(chosen.permutation(p)[:side]), p + np.sort(chosen.permutation(n - p)[:side])
+    # Neighbours: in a convolution the products j, l and j + 1, l − 1 have one coefficient.
+    rows, columns = (p - side) // 2 + np.arange(side), p + (n - p - side) // 2 + np.arange(side)
     block = (yield Block(rows, columns))[:-1]
+    twice = len(np.unique(block.reshape(len(block), -1), axis=1).T) < side * side
     few = _thinned(block.reshape(len(block), -1))
     repeated = _repeats(few)
     bits, commonest = (_bits(few), _commonest(few)) if repeated else (math.inf, (0.0, False))
-    found = _described(problem.y[:-1], block, diagonals[:-1], (), bits, commonest)
+    symmetries = ("repeated",) if twice else ()
+    found = _described(problem.y[:-1], block, diagonals[:-1], symmetries, bits, commonest)
     # Add a zero matrix for the balance: the certificate expects a sample of all measurements.
     whole = None if found.block is None else np.concatenate([found.block, np.zeros((1, side, side))])
     return replace(found, block=whole)

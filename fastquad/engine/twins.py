@@ -16,6 +16,7 @@ from itertools import chain
 import numpy as np
 
 from fastquad.engine.answer import BLOCK_BYTES
+from fastquad.engine.entries import sample_entries
 from fastquad.engine.rivals import Tests, apart, expand
 from fastquad.measurements.contractions import Block, WeightedSum
 from fastquad.numerics import symmetry
@@ -57,11 +58,27 @@ class Twins(Tests):
         """Why another signal, not next to x, fits as well; empty where none was found."""
         if self.answer.s == 0:
             return ""
-        for test in (self.exchange, self.mirrored, self.symmetry, self.relabelling):
+        for test in (self.convolved, self.exchange, self.mirrored, self.symmetry, self.relabelling):
             doubt = yield from test()
             if doubt:
                 return doubt
         return ""
+
+    def convolved(self) -> Asks[str]:
+        """Whether the products of two vectors come together as in a convolution, which has other factors as well.
+
+        A convolution is a product of two polynomials, and a zero of the one may as well be one of the other.
+        """
+        if not self.problem.bilinear:
+            return ""
+        if self.entries is None:
+            self.entries = yield from sample_entries(self.problem)
+        if "repeated" not in self.entries.symmetries:
+            return ""
+        return (
+            "Some products of the two vectors are always measured together, as in a convolution: other pairs of "
+            "vectors have the same sums of them."
+        )
 
     # -- signs ------------------------------------------------------------------------------------------------------
 

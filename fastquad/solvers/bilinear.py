@@ -30,7 +30,8 @@ from fastquad.priors.base import Posterior
 from fastquad.priors.spike_slab import SpikeSlab
 from fastquad.solvers import structured
 from fastquad.solvers.amp.hand_over import SparseHandOver
-from fastquad.solvers.parts.descent import fit
+from fastquad.solvers.parts import noise_fit
+from fastquad.solvers.parts.descent import Fit, fit
 from fastquad.solvers.structured import Desk, Stage
 from fastquad.typing import Asks, Float
 
@@ -84,10 +85,22 @@ def _conclude(desk: Desk, hand_over: SparseHandOver, run: _Run) -> Stage:
     likely = np.flatnonzero(run.weight > 0.5)
     if 0 < likely.size < problem.m and found.residual < _EXPLAINED:
         found = yield from fit(problem, run.x, likely, desk.rule, desk.cache)
-        outcome = yield from structured.in_noise(desk, found, "amp")
+        outcome = (yield from structured.in_noise(desk, found, "amp")) if _convincing(problem, found) else None
         if outcome is not None:
             return outcome
     return (yield from desk.judge(found, "amp"))
+
+
+def _convincing(problem: Problem, found: Fit) -> bool:
+    """Whether chance does not fit so well with as many coordinates, which were chosen by looking at y.
+
+    Where the noise is given, the fit is held against that; it must have room to fail.
+    """
+    s = found.support.size
+    if problem.noise is not None:
+        return problem.m >= 2 * s
+    needed = max(noise_fit.CONVINCING * problem.m, noise_fit.CONVINCING_AT_LEAST)
+    return noise_fit.score(problem, found.residual, s) < -needed
 
 
 def _starts(S: Float, rng: np.random.Generator) -> Iterator[tuple[Float, Float]]:

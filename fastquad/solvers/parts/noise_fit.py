@@ -37,7 +37,7 @@ _MAX_CHANGES = 40
 # Fits with more coordinates than this share of m are not told apart from overfitting.
 MAX_SHARE = 1 / 4
 # How far the score must fall below that of a constant: for each measurement, and at least (odds of e^10).
-_CONVINCING, _CONVINCING_AT_LEAST = 0.35, 20.0
+CONVINCING, CONVINCING_AT_LEAST = 0.35, 20.0
 # Of the residual, at least the rest must be noise.
 _MAX_LEFT_OUT = 1 / 2
 # A fit that leaves less than this of y's standard deviation lacks at most a small part of x. Where it leaves more, a
@@ -104,7 +104,7 @@ def _spread(problem: Problem) -> float:
 def _beyond_chance(problem: Problem, residual: float, s: int) -> bool:
     if s == problem.n:  # nothing was chosen
         return dense_score(problem, residual, s) < 0
-    needed = max(_CONVINCING * problem.m, _CONVINCING_AT_LEAST)
+    needed = max(CONVINCING * problem.m, CONVINCING_AT_LEAST)
     return s <= MAX_SHARE * problem.m and score(problem, residual, s) < -needed
 
 
