@@ -6,6 +6,7 @@ import pytest
 import fastquad as fq
 from fastquad import Status
 from fastquad.noise import Gaussian, Outliers, Unequal
+from fastquad.noise.bend import bend
 from fastquad.priors.base import Denoiser, Estimate
 from fastquad.priors.spike_slab import SpikeSlab
 
@@ -145,6 +146,27 @@ def test_without_being_told_outliers_are_suspected():
     solution = fq.solve(problem.A, y)
     assert not solution.success
     assert "outliers=True" in solution.message
+
+
+def test_measurements_that_bend_are_noticed():
+    """A sensor that saturates makes x too short, which the posterior of proportional measurements cannot know."""
+    problem = fq.problems.gaussian(m=200, n=60, k=6, unit_norm=True, noise=0.1, rng=5)
+    straight = fq.solve(problem.A, problem.y)
+    bent = fq.solve(problem.A, np.tanh(problem.y))
+    assert "sensor saturates" not in straight.message
+    assert "sensor saturates" in bent.message
+    off = fq.distance(bent.x, problem.x)
+    assert off > 0.1
+    assert 0.5 * off < bent.error < 2 * off
+    assert straight.error < 0.05
+
+
+def test_noise_is_no_bend():
+    rng = np.random.default_rng(4)
+    p, e = rng.standard_normal((2, 400, 200))
+    assert not any(bend(*each) for each in zip(p + e, e, strict=True))
+    e *= np.abs(p)  # noise that grows with the signal has fewer measurements that count
+    assert np.count_nonzero([bend(*each) for each in zip(p + e, e, strict=True)]) <= 4
 
 
 def test_no_outliers_are_found_where_there_are_none():

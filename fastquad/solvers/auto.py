@@ -56,8 +56,8 @@ _FIRST_LEVEL_RATIO, _PURSUIT_RATIO = 1 / 2, 1 / 3
 # How long a descent may stand still, and longer where A has a structure: of 607 that converge, 581 do within this.
 DESCENT = Rule(max_steps=100, patience=5, factor=1.01, bottom=1e-3)
 PATIENT = Rule(max_steps=100, patience=10, factor=1.01, bottom=1e-3)
-# With independent entries, 98 % of the descents that converge take at most 19 steps for n < 60, and 31 of 33 at most 9 for
-# n = 100. The others, and those in noise, go on for up to 70: AMP gets there in fewer passes.
+# With independent entries, 98 % of the descents that converge take at most 19 steps for n < 60, and 31 of 33 at most 9
+# for n = 100. The others, and those in noise, go on for up to 70: AMP gets there in fewer passes.
 SPECTRAL = DESCENT._replace(max_steps=20)
 # Quick pursuit: at most this share of A's pairs, and this share of the coordinates.
 _QUICK_SHARE = 0.1

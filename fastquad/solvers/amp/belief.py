@@ -15,7 +15,7 @@ well the answer is a success, with its error; where it is not, the data are too 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,6 +82,12 @@ class Belief:
         """Whether the answer is a success: where coordinates are nearly as many as data, its error is less certain."""
         spare = max(1 - self.size / self.sound.size, 1e-3)
         return self.found and self.error < TRUSTED * math.sqrt(spare)
+
+    def of_unsure_length(self, share: float) -> Belief:
+        """The belief where the length of x is unsure by this share of it as well."""
+        return replace(
+            self, error=math.hypot(self.error, share), answer=self.x, deviations=np.hypot(self.stderr, share * self.x)
+        )
 
     def report(self) -> Believed:
         """The belief for the engine: what is returned where a budget ends the solve."""

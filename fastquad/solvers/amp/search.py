@@ -10,6 +10,7 @@ from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Belief as Believed
 from fastquad.engine.steps import End, Outcome
+from fastquad.noise.bend import bend
 from fastquad.solvers.amp.belief import Belief, belief
 from fastquad.solvers.amp.ensemble import Ensemble, prepare
 from fastquad.solvers.amp.hand_over import SparseHandOver
@@ -22,6 +23,8 @@ from fastquad.typing import Asks
 
 # No sound measurement is this many standard deviations off.
 _FAR = 6.0
+# What is said where the measurements bend.
+_BENT = "But y is not proportional to what x explains of it, as where a sensor saturates: the length of x is uncertain."
 #: Runs settle within this many sweeps, mostly; those that do not may go on up to the second, after other starts.
 SWEEPS, MAX_SWEEPS = 20, 60
 
@@ -84,6 +87,11 @@ class Search:
         return self.verdict()
 
     @property
+    def _weighs(self) -> bool:
+        """Whether some measurements count less than others."""
+        return self.problem.outliers or isinstance(self.problem.noise, np.ndarray)
+
+    @property
     def _unpolished(self) -> bool:
         """Whether the best belief is to be polished by weighted least squares."""
         unequal = isinstance(self.problem.noise, np.ndarray) and not self.problem.outliers
@@ -112,11 +120,16 @@ class Search:
         return None
 
     def conclude(self, best: Belief) -> Outcome:
-        """The outcome of a belief that was found."""
+        """The outcome of a belief that was found; where y bends, the length of x is less certain than AMP takes it."""
+        bent = 0.0 if self._weighs else bend(self.ensemble.y, best.r)
+        if bent:
+            best = best.of_unsure_length(bent)
         note = (
             f"The posterior mean has {best.size} coordinates and a relative error of about {best.error:.2g}; the "
             f"noise has a standard deviation of {best.sigma:.3g}."
         )
+        if bent:
+            note = f"{note} {_BENT}"
         return Outcome(
             best.x, best.residual, End.CONVERGED if best.trusted else End.NOISY, best.size,
             f"{note} {self.suspicion()}".strip(), best.sigma, best.error, best.stderr, method="amp",
@@ -125,7 +138,7 @@ class Search:
 
     def suspicion(self) -> str:
         """A sentence where the data look as if they held outliers, and none are allowed for; else nothing."""
-        if self.problem.outliers or isinstance(self.problem.noise, np.ndarray) or not self.entries.independent:
+        if self._weighs or not self.entries.independent:
             return ""
         left = [self.ensemble.y] if self.best is None else [self.ensemble.y, self.best.r]
         for size in (np.abs(part) for part in left):
