@@ -21,8 +21,9 @@ from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.rivals import Measure, names
 from fastquad.engine.twins import Twins
-from fastquad.measurements.contractions import Compress, Diagonals
+from fastquad.measurements.contractions import Compress, Diagonals, Products, Rows
 from fastquad.measurements.dense.raw import RawTensor
+from fastquad.numerics.quartic import minimise
 from fastquad.priors.base import Prior
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float
@@ -31,6 +32,8 @@ from fastquad.typing import Asks, Float
 _SPARE_BITS = 20
 # The bits of a measurement that a relative residual of 1e-9 shows.
 _BITS = 30.0
+# Coordinates that may have another value than the prior says, each for so many measurements; and the evidence to spare.
+_CHANGED, _EACH, _SPARE_EVIDENCE = 3, 8, 12.0
 # All columns are looked at one by one up to this many operations, and this share of the memory.
 _OPERATIONS, _SHARE = 2e10, 4
 
@@ -87,6 +90,40 @@ def _one_changed(answer: Answer, tests: Twins, values: Float) -> str:
         if free.size:
             return f"The measurements do not tell the value of {names(free)}."
     return ""
+
+
+def other_values_fit(problem: Problem, x: Float) -> Asks[bool]:
+    """Whether what x leaves of y is no noise, but a few coordinates that have none of the prior's values.
+
+    Coordinates are changed one after the other, by what lowers |r|² most, and together. Noise leaves them no more than
+    `m ln |r|²` falls by 2 ln n + ln m each, and something to spare.
+    """
+    m, n, x = problem.m, problem.n, x.copy()
+    W = yield Products(x)
+    diagonals = yield Diagonals()
+    r = W @ x - problem.y
+    before = float(r @ r)
+    chosen: list[int] = []
+    rows: list[Float] = []
+    for count in range(1, min(_CHANGED, m // _EACH) + 1):
+        change, gain = minimise(
+            4 * r @ W, 4 * np.einsum("ij,ij->j", W, W) + 2 * r @ diagonals, 4 * np.einsum("ij,ij->j", W, diagonals),
+            np.einsum("ij,ij->j", diagonals, diagonals),
+        )  # fmt: skip
+        gain[chosen] = 0.0
+        chosen.append(int(np.argmin(gain)))
+        rows.append((yield Rows(np.array(chosen[-1:])))[:, 0])
+        step = np.zeros(count)
+        step[-1] = change[chosen[-1]]
+        for _ in range(4):
+            x[chosen] += step
+            W = W + np.tensordot(step, np.stack(rows), axes=1)
+            r = W @ x - problem.y
+            step = -0.5 * np.linalg.lstsq(W[:, chosen], r, rcond=None)[0]
+        square = max(float(r @ r), 1e-300)
+        if m * math.log(before / square) > count * (2 * math.log(n) + math.log(m)) + _SPARE_EVIDENCE:
+            return True
+    return False
 
 
 def _certify_in_columns(

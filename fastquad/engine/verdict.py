@@ -33,7 +33,7 @@ from fastquad.engine.answer import Known
 from fastquad.engine.certificate import certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
-from fastquad.engine.structured import certify_structured
+from fastquad.engine.structured import certify_structured, other_values_fit
 from fastquad.engine.turning import certify_turned, doubt_turned
 from fastquad.measurements.contractions import Products
 from fastquad.solution import Status
@@ -45,6 +45,8 @@ TRUSTED, TRUSTED_OF_FEW = 0.4, 0.15
 
 # A fit this good has ended where its method stops: what is left is no noise, and too little to be signal.
 _FITTED = 1e-6
+
+_NOT_AS_TOLD = "A signal that is not as `prior` says fits far better: check what it says."
 
 #: What the end of a run is called where the answer proves nothing.
 _AS_IT_ENDED = {
@@ -91,6 +93,8 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         return (yield from _in_noise(problem, outcome))
     if problem.prior.decoded and outcome.error is None:
         return Verdict(Status.STAGNATED, outcome)  # nothing says how far off it is
+    if problem.prior.alphabet is not None and (yield from other_values_fit(problem, outcome.x)):
+        return Verdict(Status.STAGNATED, replace(outcome, error=None, stderr=None, note=_NOT_AS_TOLD))
     better = None if problem.prior.decoded else (yield from missed(problem, outcome.x))[0]
     return Verdict(Status.CONVERGED, outcome) if better is None else (yield from _improved(problem, outcome, better))
 
@@ -168,8 +172,7 @@ def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]
 def _improved(problem: Problem, outcome: Outcome, better: Float) -> Asks[Verdict]:
     """The verdict where what was taken for noise is signal: on the signal that explains it."""
     if not _as_told(problem, better):
-        note = "A signal that is not as `prior` says fits far better: check what it says."
-        return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {note}".strip()))
+        return Verdict(Status.STAGNATED, replace(outcome, error=None, stderr=None, note=_NOT_AS_TOLD))
     W = yield Products(better)
     r = W @ better - problem.y
     residual = float(np.linalg.norm(r) / np.linalg.norm(problem.y))

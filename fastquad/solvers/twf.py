@@ -7,7 +7,8 @@ thresholding that keeps the iterate sparse. One pass over A gives all of it, wit
 
 τ is √β standard deviations of a gradient entry outside the support, and it falls with the residual, so the steps
 lead to x itself and not to a shrunken copy. Wirtinger flow is the same with β = 0. With a known support S (the
-paper's TWF-S), the support estimate, the start and the gradient are restricted to S.
+paper's TWF-S), the support estimate, the start and the gradient are restricted to S. Where no coordinate is
+negative, each step ends with `max(z, 0)`, and the start is turned to where most of it is positive.
 
 An exact line search takes for t the minimiser of the quartic f(z − t∇f), for which it needs `products(∇f)`: two
 passes a step. In Wirtinger flow the next products are then known by linearity, and one pass remains.
@@ -45,6 +46,7 @@ class _Flow(Solver):
     """The options and the loop that TWF and WF share."""
 
     uses_support: ClassVar[bool] = True
+    uses: ClassVar[frozenset[str]] = frozenset({"nonnegative"})
     max_iter: ClassVar[int | None] = 4000
 
     alpha: float = 0.5
@@ -66,11 +68,13 @@ class _Flow(Solver):
         beta, shrink = self._thresholding()
         if shrink is not None and problem.groups is not None:
             shrink = grouped(shrink, problem.groups, beta)
-        carried = exact and shrink is None
+        positive = problem.prior is not None and not problem.prior.signed
+        carried = exact and shrink is None and not positive
         if problem.resume is not None:
             x, first, limit, empty = (problem.resume[name] for name in ("x", "t", "limit", "empty"))
         else:
             x, empty = yield from self._start(problem)
+            x = _turned(x) if positive else x
             first, limit = 0, math.inf
         W, age = (yield Products(x)), 0
         for t in count(first):
@@ -100,6 +104,8 @@ class _Flow(Solver):
             if shrink is not None:
                 # Use |t|: the minimum of the quartic may lie uphill, across a ridge, where t is negative.
                 new = shrink(new, abs(size) * math.sqrt(beta * r_square * x_square))
+            if positive:
+                new = np.maximum(new, 0.0)
             move = new - x
             if move.dot(move) <= (negligible * damping) ** 2 * x_square:
                 return Outcome(x, residual, End.EMPTY_SUPPORT if empty else End.STAGNATED)
@@ -216,6 +222,11 @@ class TWF(_Flow):
 
     def _thresholding(self) -> tuple[float, Shrinkage]:
         return self.beta, shrinkage(self.threshold)
+
+
+def _turned(x: Float) -> Float:
+    """The positive part of x or of −x, whichever is larger."""
+    return max(np.maximum(x, 0.0), np.maximum(-x, 0.0), key=lambda part: float(part @ part))
 
 
 def _outside(problem: Problem) -> NDArray[np.bool_] | None:

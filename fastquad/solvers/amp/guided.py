@@ -7,6 +7,8 @@ The stages, the first answer that fits to rounding ends the solve:
     AMP                         from each start of the prior by itself, which costs least where the first is enough
     AMP, batches of starts      the usual ones, unless the prior tells the sign: those have none
     sampling                    for x >= 0, and for few values after the first batch, where A can be held in memory
+
+Where measurements may be outliers, only AMP weighs them.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from fastquad.solvers.amp.ensemble import MATRICES, affordable, prepare
 from fastquad.solvers.amp.run import Attempt, Setting
 from fastquad.solvers.amp.search import Search
 from fastquad.solvers.amp.starts import BATCHES, SparseStarts
-from fastquad.solvers.amp.structure import StructuredHandOver
+from fastquad.solvers.amp.structure import RobustStructuredHandOver, StructuredHandOver
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
 from fastquad.solvers.pursuit import solver as pursuit
 from fastquad.solvers.pursuit import tuning
@@ -58,8 +60,10 @@ def steps(problem: Problem) -> Steps:
             f"`memory` must be at least {needed / 1e9:.3g} GB for a prior of this kind with n = {problem.n}, got "
             f"{problem.memory / 1e9:.3g} GB."
         )
-    if problem.outliers:
-        raise ValueError(f"`outliers` must be False with {type(problem.prior).__name__}(...) that knows more of x.")
+    if problem.outliers and not isinstance(problem.prior, Sparse):
+        raise ValueError(
+            f"`outliers` must be False with {type(problem.prior).__name__}: only Sparse(...) allows for them."
+        )
     desk = _Desk(problem)
     for stage in desk.stages():
         outcome = yield from stage
@@ -91,6 +95,11 @@ class GuidedSearch(Search):
         assert self.problem.prior is not None
         return self.problem.prior
 
+    @property
+    def _unpolished(self) -> bool:
+        """Polishing fits a support: the weights of another prior do not tell one."""
+        return self.prior.kind == "sparse" and super()._unpolished
+
     def conclude(self, best: Belief) -> Outcome:
         outcome, prior = super().conclude(best), self.prior
         free = min(best.size, self.problem.m - 1)
@@ -112,12 +121,18 @@ class _Desk:
         assert prior is not None
         self.prior: Prior = prior
         self.cache = GrowingBlock.within(self.problem)
-        self.hand_over = StructuredHandOver(self.problem, self.cache)
+        self.descent = StructuredHandOver(self.problem, self.cache)
+        robust = RobustStructuredHandOver(self.problem, self.cache)
+        self.hand_over = robust if self.problem.outliers else self.descent
 
     def stages(self) -> Iterator[Asks[Outcome | None]]:
         """The stages, in their order."""
         m, n = self.problem.m, self.problem.n
         yield self.look()
+        if self.problem.outliers:
+            yield self.own_starts()
+            yield from (self.usual_starts(number) for number in (1, 2, 3) if self.prior.signed)
+            return
         if self.problem.x0 is not None:
             yield self.from_start(self.problem.x0)
         positive = isinstance(self.prior, Sparse) and self.prior.traits == ("nonnegative",)
@@ -141,7 +156,7 @@ class _Desk:
 
     def from_start(self, x0: Float) -> Asks[Outcome | None]:
         """A descent from the user's start."""
-        found = yield from self.hand_over.descend(x0, (x0 != 0).astype(np.float64))
+        found = yield from self.descent.descend(x0, (x0 != 0).astype(np.float64))
         return self.judge(found, "lm")
 
     def pursue(self) -> Asks[Outcome | None]:
@@ -163,7 +178,9 @@ class _Desk:
         for start in self.prior.starts(Seen(S0, phi2, self.problem.m, self.problem.n)):
             length = max(float(np.linalg.norm(start.direction)), 1e-300)
             direction = start.direction * (_SHORT * np.sqrt(phi2) / length)
-            attempt = Attempt(direction, start.denoiser, Setting(start.keep, start.inner, start.norm, start.patient))
+            # Of outliers a hand-over takes many descents: not after every sweep.
+            patient = start.patient and not self.problem.outliers
+            attempt = Attempt(direction, start.denoiser, Setting(start.keep, start.inner, start.norm, patient))
             outcome = yield from self._batch(search, [attempt])
             if outcome is not None:
                 return outcome
@@ -215,7 +232,7 @@ class _Desk:
             chain, cycles = gibbs.ValuesChain(problem, store, values), _VALUES_CYCLES
         for _ in range(cycles):
             x = yield from chain.cycle()
-            found = yield from self.hand_over.descend(x, (x != 0).astype(np.float64))
+            found = yield from self.descent.descend(x, (x != 0).astype(np.float64))
             outcome = self.judge(found, "gibbs")
             if outcome is not None:
                 return outcome

@@ -22,6 +22,7 @@ from fastquad.priors.base import Prior
 from fastquad.solvers.amp.ensemble import Ensemble
 from fastquad.solvers.amp.hand_over import SparseHandOver
 from fastquad.solvers.amp.run import Walk
+from fastquad.solvers.amp.trimmed import RobustHandOver
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.typing import Asks, Float, Indices
 
@@ -97,6 +98,14 @@ class StructuredHandOver(SparseHandOver):
         if self.prior.signed:
             return (yield from fit(self.problem, z, support, _RULE, self.cache))
         return (yield from nonnegative_fit(self.problem, z, support, self.cache))
+
+
+class RobustStructuredHandOver(RobustHandOver):
+    """The hand-over to the measurements that agree, on the coordinates that the prior names."""
+
+    def support(self, walk: Walk, most: int) -> Indices:
+        assert self.problem.prior is not None
+        return np.asarray(self.problem.prior.coordinates(walk.z, walk.weight, most), dtype=np.intp)
 
 
 def nonnegative_fit(problem: Problem, x: Float, support: Indices, cache: GrowingBlock) -> Asks[Fit]:

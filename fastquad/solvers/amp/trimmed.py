@@ -45,7 +45,14 @@ class RobustHandOver(SparseHandOver):
     """The hand-over to the measurements that agree; exact where they are more than chance could fit."""
 
     def __call__(self, walk: Walk) -> Asks[Fit]:
-        return (yield from trimmed(self.problem, walk, self.cache))
+        sound = int(np.count_nonzero(walk.score.weight > 0.5))
+        support = self.support(walk, max(1, min(int(_SHARE * sound), self.problem.n)))
+        return (yield from trimmed(self.problem, walk, support, self.cache))
+
+    def support(self, walk: Walk, most: int) -> Indices:
+        """The coordinates to fit, at most so many."""
+        size = min(int(np.count_nonzero(walk.weight > 0.1)) + 2, most)
+        return np.sort(np.argsort(-(walk.z**2 + walk.v * walk.weight), kind="stable")[:size])
 
     def outcome(self, found: Fit, ensemble: Ensemble) -> Outcome | None:
         scale = ensemble.phi2 / math.sqrt(ensemble.gain)
@@ -60,11 +67,9 @@ class RobustHandOver(SparseHandOver):
         )  # fmt: skip
 
 
-def trimmed(problem: Problem, walk: Walk, cache: GrowingBlock) -> Asks[Fit]:
-    """The fit to the measurements that agree with it."""
+def trimmed(problem: Problem, walk: Walk, support: Indices, cache: GrowingBlock) -> Asks[Fit]:
+    """The fit to the measurements that agree with it, from a support that grows."""
     sound = walk.score.weight > 0.5
-    size = min(int(np.count_nonzero(walk.weight > 0.1)) + 2, int(_SHARE * np.count_nonzero(sound)), problem.n)
-    support = np.sort(np.argsort(-(walk.z**2 + walk.v * walk.weight), kind="stable")[: max(1, size)])
     scale = walk.ensemble.phi2 / math.sqrt(walk.ensemble.gain)
     found, sound = yield from _alternate(problem, walk.z.copy(), support, sound, scale, cache)
     for _ in range(_LARGER):
