@@ -5,9 +5,8 @@ Faces from eighty numbers
 Images larger than the paper's: 64×64 pixels, so that A has :math:`80 \times 4096^2` entries. It is never stored: the
 entries of :class:`fastquad.GaussianTensor` are made when they are needed. What is known of the images is a decoder,
 here trained in a second on scikit-image's small set of faces: their mean, and the 30 directions in which they differ
-most.
-Faces that it was not trained on are recovered from 80 measurements :math:`y_i = x^\top A_i x` with an error of 1.2 to
-1.4 times the least that this decoder allows, and five of them share two passes over A.
+most. Faces that it was not trained on are recovered from 80 measurements :math:`y_i = x^\top A_i x` with an error of
+1.2 to 1.4 times the least that this decoder allows, and five of them share two passes over A.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The front door: every check on what the user gives, then one call."""
+"""The public functions `solve`, `spectral_init` and `measure`: check all arguments, then make one call."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 
 def _explained(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which refuses an option that it does not have with a sentence that says where it belongs."""
+    """The function, with an error for an unknown option that says what to give instead."""
     known = inspect.signature(function).parameters
 
     @wraps(function)
@@ -93,8 +93,8 @@ def solve(
     A : array of shape (m, n, n), path of a .npy file or of a packed folder, or Measurements
         Whatever `fastquad.as_measurements` takes.
     y : array of shape (m,) or (b, m)
-        The measurements of one signal, or of b signals that share A and every pass over it. Complex measurements are
-        two real ones each.
+        The measurements of one signal, or of b signals that share A and every pass over it. A complex measurement
+        counts as two real ones.
     prior : Prior, optional
         What is known of x: `fastquad.Sparse`, `fastquad.PiecewiseConstant`, `fastquad.Discrete`,
         `fastquad.Generative`, or one of your own. Without it x may be sparse, or not.
@@ -102,54 +102,55 @@ def solve(
         A name ("auto", "pursuit", "amp", "lm", "twf", "wf", "spf", "sgn", "latent", "pgd", "ppower"), or a solver
         object with its own options, such as `fastquad.TWF(beta=4.0)`.
     signal : {"real", "complex"}, optional
-        Whether x is real or complex. Default: complex where A or y are, else real. See the page on complex signals.
+        Whether x is real or complex. Default: complex if A or y is, else real. See the page on complex signals.
     x0 : array of shape (n,) or (b, n), optional
-        Where to start, in place of the method's own start.
+        The start, in place of the method's own.
     norm : float or array of shape (b,), optional
-        ‖x‖, where it is known.
+        ‖x‖, if it is known.
     noise : float or array of shape (m,), optional
-        The standard deviation of the noise in y: one for all measurements, or one each. 0 says that there is none.
+        The standard deviation of the noise in y: one for all measurements, or one for each. 0 means that there is none.
     outliers : bool
-        Whether some of y may be anything: the measurements that contradict x are then told in `Solution.outliers`.
+        Whether some measurements may be arbitrarily wrong; `Solution.outliers` then lists those that contradict x.
     tol : float
         The relative residual ‖r‖/‖y‖, with `r_i = x^T A_i x − y_i`, below which a method has converged.
     max_iter : int, optional
-        The largest number of steps. Default: as the method says.
+        The largest number of steps. Default: that of the method.
     max_passes : float, optional
         The largest number of passes over A. Without it the default method ends by itself after tens of passes, or a few
-        hundred where nothing is found; with it, or with `noise=0`, it searches on.
+        hundred if nothing is found; with it, or with `noise=0`, it searches on.
     max_time : float, optional
-        Seconds of this call after which no further step is begun.
+        The number of seconds after which no further step is begun.
     callback : function, optional
         Called after every step with the state (`state.x, state.n_iter, state.n_passes, state.residual`, for a batch
-        also `state.signal`); the solve of this signal stops where it returns True.
+        also `state.signal`); if it returns True, the solve of this signal stops.
     x_true : array of shape (n,) or (b, n), optional
-        The signal, to follow the distance to it in `Solution.history["distance"]`. No method looks at it.
+        The true signal, to record the distance to it in `Solution.history["distance"]`. No method uses it.
     memory : int or str, optional
-        A budget for the whole solve, in bytes or such as "4 GB"; default: half of what this process can have. A packed
-        folder that is larger is read anew for every pass (see `fastquad.open`; what was read is told in
-        `Solution.message`), and solvers keep no more of A than fits. An array that is in memory is not counted.
+        A memory budget for the whole solve, in bytes or as a string such as "4 GB"; default: half of what this process
+        can get. A packed folder that is larger is read again for every pass (see `fastquad.open`; `Solution.message`
+        says how much was read), and solvers keep no more of A than fits. An array that is in memory already is not
+        counted.
     checkpoint : str or path, optional
-        A file that keeps what the solve has got so far. Killed at any moment, the same call goes on from the last
-        complete step and ends with the same bits; so does one with a larger budget (`max_iter`, `max_passes`,
-        `max_time`), after a solve that ran out of it. After a solve that ended by itself, the same call returns its
-        answer. See the page on large tensors.
+        A file that keeps the progress of the solve. If the solve is killed at any moment, the same call resumes from
+        the last complete step and ends with the same bits. After a solve that ran out of a budget (`max_iter`,
+        `max_passes`, `max_time`), the same call with a larger budget goes on; after one that ended by itself, the same
+        call returns its answer. See the page on large tensors.
     n_threads : int, optional
         Default: see `fastquad.set_num_threads`. The answer does not depend on it.
     rng : int or numpy.random.Generator, optional
-        For everything random. The same seed gives the same bits; without one, a fixed seed is used.
+        The source of everything random. The same seed gives the same bits; without one, a fixed seed is used.
     verbose : int
         1 prints on stderr after 1, 2, 5, 10, 20, … steps and at the end, 2 after every step.
 
     Returns
     -------
     Solution
-        With `success` only where the answer can be trusted. Not to converge is a status, never an exception. For y of
-        shape (b, m) a `SolutionBatch`, whose entries are solutions.
+        `success` is true only if the answer can be trusted. A solve that does not converge has another status; it
+        raises no exception. For y of shape (b, m), a `SolutionBatch`, whose entries are solutions.
 
     Notes
     -----
-    What each status means, and when an answer is called a success, is one rule: see `fastquad.engine.verdict`.
+    One rule decides what each status means and which answers are a success: see `fastquad.engine.verdict`.
 
     Examples
     --------
@@ -161,7 +162,7 @@ def solve(
     """
     with _checkpoint(checkpoint) as saved:
         if memory is None and saved is not None:
-            memory = saved.memory  # with the same budget come the same bits
+            memory = saved.memory  # the same budget, for the same bits
         measurements = as_measurements(A, memory=memory)
         room = measurements.memory or budget(memory)
         m, n = measurements.m, measurements.n
@@ -171,7 +172,7 @@ def solve(
         fixed = {**(getattr(prior, "fixed", None) or {}), **measurements.fixed}
         groups = None if measurements.groups is None else Groups(measurements.groups)
         if groups is not None and isinstance(prior, Sparse):
-            groups = prior.grouping(n) or groups  # of the user's own, Re and Im in one
+            groups = prior.grouping(n) or groups  # the user's groups, each with Re and Im of its entries
         solver = _solver(method, prior, bool(fixed))
         X0 = _starts(x0, Y, n)
         X_true = arguments.signals(x_true, "x_true", b, n)
@@ -210,7 +211,7 @@ def solve(
             }  # fmt: skip
             saved.begin(what, room, measurements.nbytes, lambda: measurements.bytes_read)
             found = saved.solutions() or _going_on(saved, measurements, start, b, n_threads, blas_threads)
-    # A type checker cannot tell a batch from the shape of y.
+    # Claim a Solution: a type checker cannot see from the shape of y that it is a batch.
     return cast(Solution, SolutionBatch(found)) if batch else found[0]
 
 
@@ -222,7 +223,7 @@ def _nothing_to_find(problem: Problem) -> Steps:
 
 @contextmanager
 def _checkpoint(path: str | os.PathLike[str] | None) -> Iterator[Checkpoint | None]:
-    """The checkpoint at a path, opened and locked for one call; None where none is wanted."""
+    """The checkpoint at a path, opened and locked for one call; None without a path."""
     if path is None:
         yield None
         return
@@ -240,7 +241,7 @@ def _going_on(
     n_threads: int,
     blas_threads: bool,
 ) -> list[Solution]:
-    """The answers of b signals, from where the checkpoint left them."""
+    """The solutions of b signals, resumed from the checkpoint."""
     runs = [saved.restored(partial(start, i), state) for i, state in enumerate(saved.states(b))]
     found = drive(measurements, runs, n_threads, saved, blas_threads=blas_threads)
     found = _with_bytes_read(found, saved.total_read)
@@ -249,7 +250,7 @@ def _going_on(
 
 
 def _with_bytes_read(solutions: list[Solution], count: int) -> list[Solution]:
-    """The solutions, with what was read from disk in their messages."""
+    """The solutions, with the bytes read from disk in their messages."""
     if not count:
         return solutions
     said = f"{count / 1e9:.3g} GB were read from disk."
@@ -273,7 +274,7 @@ def spectral_init(
     A : array of shape (m, n, n), path of a .npy file, or Measurements
     y : array of shape (m,)
     alpha : float
-        Of the support test: `I_l > alpha φ² sqrt(log n / m)`, with I the diagonal of S_in. Where no index passes, the
+        The support test is `I_l > alpha φ² sqrt(log n / m)`, with I the diagonal of S_in. If no index passes, the
         largest is taken.
     norm : float, optional
         ‖x‖; default: `φ = (mean y²)^(1/4)`.
@@ -323,14 +324,14 @@ def spectral_init(
 
 
 def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_threads: int | None = None) -> Number:
-    """`y_i = x^T A_i x`, of complex signals `x^* A_i x`, with Gaussian noise on request.
+    """`y_i = x^T A_i x`, or `x^* A_i x` for complex signals, with Gaussian noise on request.
 
     Parameters
     ----------
     A : array of shape (m, n, n), path of a .npy file, Measurements, AffineTensor or BilinearTensor
     x : array of shape (n,) or (b, n)
     noise : float
-        Its standard deviation; of complex y, that of the real part and of the imaginary part.
+        The standard deviation of the noise; for complex y, that of the real and of the imaginary part.
     rng : int or numpy.random.Generator, optional
         For the noise.
     n_threads : int, optional
@@ -400,7 +401,7 @@ def _check_prior(prior: Any, n: int) -> None:
 
 
 def _solver(method: Any, prior: Prior | None, fixed: bool) -> Solver:
-    """The solver object, which can work with this prior, and with known values where there are any."""
+    """The solver object, after checking that it can use this prior and the known values, if there are any."""
     solver = _named_solver(method, prior) if isinstance(method, str) else method
     if not isinstance(solver, Solver):
         raise TypeError(f"`method` must be a name or a solver object such as fastquad.TWF(), got {_name(method)}.")
@@ -427,7 +428,7 @@ def _solver(method: Any, prior: Prior | None, fixed: bool) -> Solver:
 
 
 def _whole_support(prior: Prior | None) -> bool:
-    """Whether a prior knows all places where x may be nonzero."""
+    """Whether a prior gives all coordinates that may be nonzero."""
     return getattr(prior, "support", None) is not None and not getattr(prior, "partial", False)
 
 
@@ -447,11 +448,11 @@ def _named_solver(name: str, prior: Prior | None) -> Solver:
 
 
 def _name(value: Any) -> str:
-    """What something is, for an error: the class itself, or an object of it."""
+    """The name of a value in an error: the class itself, or an object of it."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
-#: What other libraries call an option, and what it is here.
+#: Names of options in other libraries, and what they are called here.
 _ELSEWHERE = (
     dict.fromkeys(("k", "sparsity", "n_nonzero_coefs"), "prior=fastquad.Sparse(k=...)")
     | dict.fromkeys(("seed", "random_state", "random_seed"), "rng=...")

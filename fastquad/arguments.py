@@ -1,4 +1,4 @@
-"""Checks on what the user gives: each returns the argument in the form that the code below works with, or raises.
+"""Check the user's arguments: each function returns its argument in a standard form, or raises an error.
 
 An error names the argument, what was expected and what came.
 """
@@ -17,13 +17,13 @@ from fastquad.typing import Float, Indices, Number
 
 
 def check_numbers(array: Any, name: str, *, complex_too: bool = False) -> None:
-    """Raise where an array does not hold real numbers, or complex ones where those will do; booleans count as real."""
+    """Raise an error if an array does not hold real (or complex) numbers; booleans count as real."""
     if array.dtype.kind not in ("fiubc" if complex_too else "fiub"):
         raise TypeError(f"`{name}` must hold {'numbers' if complex_too else 'real numbers'}, got dtype {array.dtype}.")
 
 
 def unmasked(value: Any, name: str) -> Any:
-    """The value itself; an error where it is a masked array with masked entries, for those are no numbers."""
+    """The value itself; an error if it is a masked array with masked entries."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         count = int(np.ma.getmaskarray(value).sum())
         raise ValueError(
@@ -55,7 +55,7 @@ def array(value: Any, name: str, *, finite: bool = True) -> Number:
     try:
         given = np.asarray(value)
     except ValueError:
-        return real_array(value, name, finite=finite)  # which says what is wrong
+        return real_array(value, name, finite=finite)  # it raises the error
     if given.dtype.kind != "c":
         return real_array(value, name, finite=finite)
     converted = np.asarray(given, dtype=np.complex128, order="C")
@@ -73,7 +73,7 @@ def data(y: Any, m: int) -> tuple[Float, bool]:
     batch = Y.ndim == 2
     Y = Y.reshape(-1, m)
     largest = np.abs(Y).max(axis=1)
-    # Squares of squares are taken on the way, and of residuals far below y.
+    # Refuse sizes at which fourth powers of y, or of much smaller residuals, overflow or vanish.
     for extreme in largest[(largest > 0) & ((largest < 1e-100) | (largest > 1e100))]:
         raise ValueError(f"`y` must be of a size between 1e-100 and 1e100, or zero, got {extreme:.3g}: rescale it.")
     return Y, batch
@@ -153,7 +153,7 @@ def indices(value: Any, name: str) -> Indices:
 
 
 def generator(rng: Any, *, default: int | None) -> np.random.Generator:
-    """A random generator, or one from a seed; without either from the seed `default`, or from the system's entropy."""
+    """The given random generator, or one from a seed; else from the seed `default`, or from the system's entropy."""
     if rng is None:
         return np.random.default_rng(default)
     if isinstance(rng, np.random.Generator):
@@ -168,7 +168,7 @@ def generator(rng: Any, *, default: int | None) -> np.random.Generator:
 def generators(rng: Any, b: int) -> list[np.random.Generator]:
     """One random generator for each of b signals; without a seed, those of the seed 0."""
     if rng is None:
-        # What `spawn` gives, without the generator that they are spawned from.
+        # Make what `spawn` would give, without making the generator that it spawns from.
         seeds = [np.random.SeedSequence(0, spawn_key=(i,)) for i in range(b)]
         return [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
     return generator(rng, default=0).spawn(b)

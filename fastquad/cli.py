@@ -1,7 +1,7 @@
 """The command `fastquad`.
 
-What a command finds goes to stdout, as JSON; progress goes to stderr, where that is a terminal. The exit code is 0 for
-success, 1 where a solve did not converge, 2 for bad input, which is told in one line, and 130 after Ctrl-C.
+Results go to stdout, as JSON; progress goes to stderr, if that is a terminal. The exit code is 0 for success, 1 if a
+solve did not converge, 2 for bad input, with an error in one line, and 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fastquad import console
 from fastquad.console import INTERRUPTED, NOT_CONVERGED, talkative
 from fastquad.solvers import METHODS
 
-# What the library raises on bad input, and what files and missing packages raise.
+# The errors of bad input, of files and of missing packages.
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError)
 _PRIORS: dict[str, Callable[[], fq.Prior]] = {
     "sparse": fq.Sparse,
@@ -32,13 +32,13 @@ _PRIORS: dict[str, Callable[[], fq.Prior]] = {
     "piecewise": fq.PiecewiseConstant,
     "zero-one": functools.partial(fq.Discrete, [0.0, 1.0]),
 }
-# A name that the shell completes; whether there is such a file is the library's to say.
+# A file name that the shell completes; the library checks whether the file exists.
 _FILE = click.Path()
 _N_THREADS = click.option("--n-threads", type=int, help="Default: FASTQUAD_NUM_THREADS, else all cores.")
 
 
 class _Command(click.Command):
-    """Errors in one line, in the words of the command line."""
+    """A command whose errors are one line, with the names of its options."""
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -48,7 +48,7 @@ class _Command(click.Command):
 
 
 class _Commands(click.Group):
-    """Errors in one line, without a traceback; the exit code is what the command returns."""
+    """A group whose errors are one line without a traceback; the exit code is what the command returns."""
 
     command_class = _Command
 
@@ -113,10 +113,10 @@ def solve(
 ) -> int:  # fmt: skip
     """Find x from A and Y.
 
-    A is a .npy file of shape (m, n, n), mapped and never loaded whole, or a packed folder. Y is a .npy file of shape
-    (m,), or (b, m) for b signals; with - it is read from stdin. The report is JSON on stdout; with -o - it goes to
-    stderr, and x to stdout. x is written whether or not it converged: the report and the exit code tell. Ctrl-C writes
-    the best x so far.
+    A is a .npy file of shape (m, n, n), which is mapped and never loaded as a whole, or a packed folder. Y is a .npy
+    file of shape (m,), or (b, m) for b signals; with - it is read from stdin. The report is JSON on stdout; with -o -
+    it goes to stderr, and x to stdout. x is always written; the report and the exit code tell whether it converged.
+    Ctrl-C writes the best x so far.
     """
     y = console.load(data, "Y")
     x0 = None if start is None else console.load(start, "--x0")
@@ -153,7 +153,7 @@ class _Best:
 
 
 def _interrupted(best: _Best, y: np.ndarray, output: str, checkpoint: str | None) -> int:
-    """After Ctrl-C in a solve: keep what there is, and say how to go on."""
+    """After Ctrl-C in a solve: write the best x so far, and say how to go on."""
     if not best.states:
         written = "there is no x yet"
     else:
@@ -165,7 +165,7 @@ def _interrupted(best: _Best, y: np.ndarray, output: str, checkpoint: str | None
 
 
 def _prior(kind: str | None, k: int | None, decoder: str | None) -> Any:
-    """What the options say of x."""
+    """The prior that the options describe."""
     given = {"--prior": kind, "--k": k, "--decoder": decoder}
     named = [name for name, value in given.items() if value is not None]
     if len(named) > 1:
@@ -188,8 +188,8 @@ def _prior(kind: str | None, k: int | None, decoder: str | None) -> Any:
 def pack(tensor: str, path: str, dtype: str | None, n_threads: int | None) -> int:
     """Pack A: half the bytes, and read faster.
 
-    A is a .npy file of shape (m, n, n), of which the symmetric parts are kept, in the folder PACKED. Where the command
-    is interrupted or the disk is full, the same command goes on.
+    A is a .npy file of shape (m, n, n); the symmetric parts of its matrices are written to the folder PACKED. If the
+    command is interrupted or the disk is full, the same command goes on.
     """
     try:
         packed = fq.pack(tensor, path, dtype=dtype, n_threads=n_threads)
@@ -203,7 +203,7 @@ def pack(tensor: str, path: str, dtype: str | None, n_threads: int | None) -> in
 @click.argument("tensor", metavar="[A]", required=False, type=_FILE)
 @talkative
 def info(tensor: str | None) -> None:
-    """Tell what A holds; without A, what fastquad runs on.
+    """Describe A; without A, the machine that fastquad runs on.
 
     A packed folder is read and compared with its checksums.
     """
@@ -241,7 +241,7 @@ def demo(output: str, digits: bool) -> int:
 
 
 def _figures(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The figures that begin so, for the shell."""
+    """The figures that begin with these letters, for completion in the shell."""
     from fastquad.experiments import FIGURES
 
     helps = {name: experiment.title for name, experiment in FIGURES.items()} | {"all": "every figure"}
@@ -264,10 +264,10 @@ def reproduce(
     figures: tuple[str, ...], output: str, trials: int | None, quick: bool, workers: int | None,
     scheduler: str | None, changes: tuple[str, ...],
 ) -> int:  # fmt: skip
-    """Rerun figures of the paper: fig1 to fig8; noise, which it lacks; or all.
+    """Rerun figures of the paper: fig1 to fig8; noise, which is not in the paper; or all.
 
     Finished trials are kept in the output folder, so the same command goes on where it was stopped, and with more
-    --trials adds to what is there. Each figure is a table (CSV, JSON) and a plot (PNG, SVG); the report is JSON.
+    --trials adds to them. Each figure is a table (CSV, JSON) and a plot (PNG, SVG); the report is JSON.
     """
     from fastquad import experiments
 

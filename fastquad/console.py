@@ -1,4 +1,4 @@
-"""What the command `fastquad` reads, writes and says: arrays in files and pipes, reports in JSON, one-line errors."""
+"""Input and output of the command `fastquad`: arrays in files and pipes, reports in JSON, one-line errors."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ NOT_CONVERGED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 
 def fail(message: str) -> None:
-    """Say in one line what was wrong, and end."""
+    """Print an error in one line, and exit."""
     click.echo(f"fastquad: {' '.join(in_options(message).split())}", err=True)
     sys.exit(BAD_INPUT)
 
 
 def interrupted(way_on: str) -> int:
-    """Say after Ctrl-C how to go on; the exit code."""
+    """Print after Ctrl-C how to go on; returns the exit code."""
     click.echo(f"fastquad: interrupted; {way_on}", err=True)
     return INTERRUPTED
 
 
 def in_options(message: str, **values: str) -> str:
-    """A sentence of the library in the words of the command line: `max_iter` is --max-iter, x0=solution.x is --x0 X."""
+    """A sentence of the library with the names of options: `max_iter` becomes --max-iter, x0=solution.x --x0 X."""
     context = click.get_current_context(silent=True)
     if context is None:
         return message
@@ -74,7 +74,7 @@ def talkative(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _listen(context: click.Context, parameter: click.Parameter, times: int) -> None:
-    """Send what the library logs to stderr."""
+    """Print the library's log on stderr."""
     if times:
         logger = logging.getLogger("fastquad")
         handler = logging.StreamHandler(sys.stderr)
@@ -111,15 +111,15 @@ def load(path: str, name: str) -> np.ndarray:
 
 
 def check_output(path: str) -> None:
-    """Say that the answer cannot be written before the work is done, not after."""
+    """Raise an error before the work if the answer cannot be written after it."""
     folder = Path(path).absolute().parent
     if path != "-" and (Path(path).is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK)):
         raise ValueError(f"`--output`: {path!r} cannot be written.")
 
 
 def save(x: np.ndarray, path: str) -> None:
-    """x as .npy under exactly this name, or on stdout; a reader never sees a part of it."""
-    # Made in memory first: numpy.save wants to know its position in the file, and a pipe has none.
+    """Write x as .npy under exactly this name, or to stdout; a reader never sees a part of it."""
+    # Write to memory first: numpy.save asks for its position in the file, and a pipe has none.
     buffer = io.BytesIO()
     np.save(buffer, x)
     if path == "-":
@@ -134,7 +134,7 @@ def save(x: np.ndarray, path: str) -> None:
 
 
 def report(found: dict[str, Any], *, err: bool = False) -> None:
-    """What was found, as JSON."""
+    """Print a report as JSON."""
     click.echo(json.dumps(_finite(found), indent=2, ensure_ascii=False, allow_nan=False), err=err)
 
 
@@ -163,7 +163,7 @@ def _described(solution: fq.Solution, output: str) -> dict[str, Any]:
 
 
 def shape(measurements: fq.Measurements) -> dict[str, Any]:
-    """What a tensor is."""
+    """The kind, shape and size of a tensor."""
     return {
         "kind": type(measurements).__name__,
         "m": measurements.m,
@@ -174,7 +174,7 @@ def shape(measurements: fq.Measurements) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What fastquad runs on."""
+    """The machine, SIMD level, threads, BLAS libraries and versions that fastquad runs on."""
     names = ("fastquad", "numpy", "scipy", "numba", "matplotlib", "torch", "jax", "dask")
     return {
         "python": platform.python_version(),
@@ -198,7 +198,7 @@ def _version(package: str) -> str | None:
 
 
 def _finite(value: Any) -> Any:
-    """With null for NaN and inf, which JSON does not have."""
+    """The value with null for NaN and inf, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list):

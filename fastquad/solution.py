@@ -1,4 +1,4 @@
-"""What a solve returns: the answer, and why it stopped, in a sentence that says what to try next."""
+"""The result of a solve: the answer, and why it stopped, in a sentence that says what to try next."""
 
 from __future__ import annotations
 

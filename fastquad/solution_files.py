@@ -1,4 +1,4 @@
-"""Solutions on disk: one `.npz` file of plain arrays and a text in JSON. No pickle: nothing that is read is executed.
+"""Save and load solutions: one `.npz` file of plain arrays and a text in JSON. Nothing that is read is executed.
 
 about        the fields that are numbers and words, one object of JSON a signal
 0.x, 0.support, 0.history.residual, …     the arrays of the first signal, and so on
