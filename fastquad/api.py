@@ -61,8 +61,8 @@ def _explained(function: Callable[P, R]) -> Callable[P, R]:
 @_explained
 @takes_affine
 @takes_bilinear
-@takes_complex
 @takes_basis
+@takes_complex
 def solve(
     A: Any,
     y: ArrayLike,

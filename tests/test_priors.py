@@ -348,6 +348,25 @@ def test_bases_by_name_are_orthonormal_and_found(name):
     assert "6 nonzero coefficients" in solution.message
 
 
+@pytest.mark.parametrize("name", ["dct", "fourier"])
+def test_a_basis_of_complex_signals(name):
+    rng = np.random.default_rng(26)
+    n = 30
+    D = "dct" if name == "dct" else np.fft.ifft(np.eye(n), norm="ortho")
+    H = gaussian(100, n, rng) + 1j * gaussian(100, n, rng)
+    H = (H + H.conj().transpose(0, 2, 1)) / 2
+    z = sparse_signal(n, 5, rng) * np.exp(2j * np.pi * rng.random(n))
+    x = basis.matrix(D, n) @ z
+    y = np.einsum("ijk,j,k->i", H, x.conj(), x).real
+    solution = fq.solve(H, y, prior=fq.Sparse(basis=D), x_true=x)
+    assert solution.success
+    assert fq.distance(solution.x, x) < 1e-9
+    assert "5 nonzero coefficients" in solution.message
+    if name == "fourier":
+        with pytest.raises(ValueError, match="`basis` must be real where A or the signal is real"):
+            fq.solve(H.real, y, prior=fq.Sparse(basis=D))
+
+
 def test_more_columns_than_coordinates():
     rng = np.random.default_rng(17)
     D = np.concatenate([np.eye(50), basis.matrix("dct", 50)], axis=1)

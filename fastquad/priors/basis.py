@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastquad.typing import Float
+from fastquad.typing import Float, Number
 
 
-def matrix(basis: Float | str, n: int) -> Float:
+def matrix(basis: Number | str, n: int) -> Number:
     """The matrix (n, p) of a basis, checked."""
     if not isinstance(basis, str):
         if basis.shape[0] != n:
@@ -16,9 +16,9 @@ def matrix(basis: Float | str, n: int) -> Float:
     return _dct(n) if basis == "dct" else _wavelets(basis, n)
 
 
-def orthonormal(D: Float) -> bool:
+def orthonormal(D: Number) -> bool:
     """Whether the columns of D are orthonormal, to rounding."""
-    return bool(np.abs(D.T @ D - np.eye(D.shape[1])).max() < 1e-9)
+    return bool(np.abs(D.conj().T @ D - np.eye(D.shape[1])).max() < 1e-9)
 
 
 def _dct(n: int) -> Float:

@@ -13,7 +13,7 @@ from fastquad import arguments
 from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Denoiser, Prior, Seen, Start
-from fastquad.typing import Float, Indices
+from fastquad.typing import Float, Indices, Number
 
 # A value below this share of the largest is taken for rounding.
 _ROUNDING = 1e-9
@@ -41,7 +41,8 @@ class Sparse(Prior):
         Those that are in none are by themselves.
     basis : array of shape (n, p), or str, optional
         x = D z, and all of the above is said of z. D may be any matrix whose columns are linearly independent, or not;
-        "dct" and, with PyWavelets, the names of wavelets ("haar", "db4") are the orthonormal ones of length n.
+        "dct" and, with PyWavelets, the names of wavelets ("haar", "db4") are the orthonormal ones of length n. For
+        complex signals D may be complex.
     fixed : dict of int to float, optional
         Coordinates whose values are known, and these. One that is not zero tells x from −x. The default method and LM
         use it; methods that cannot refuse it.
@@ -232,9 +233,9 @@ def _every_label(groups: Any, n: int) -> Any:
     return labels
 
 
-def _matrix(basis: Any) -> Float:
+def _matrix(basis: Any) -> Number:
     """A basis as a matrix, checked."""
-    D = arguments.real_array(basis, "basis")
+    D = arguments.array(basis, "basis")
     if D.ndim != 2 or not D.size:
         raise ValueError(f"`basis` must be a matrix of shape (n, p), or a name, got shape {D.shape}.")
     return D

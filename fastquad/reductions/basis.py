@@ -2,7 +2,7 @@
 
 The measurements of z are `D^T Ã_i D`. Where they fit in half of the memory they are computed, once, with a pass over A;
 where they do not, each contraction goes through D (`fastquad.measurements.structured.basis`). What the user gives for x
-is handed on for z, and what comes back is made x again.
+is handed on for z, and what comes back is made x again. Of complex A they are `D^* Ã_i D`, for a D that may be complex.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ import numpy as np
 from fastquad import arguments
 from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
-from fastquad.measurements.dense.raw import RawTensor
 from fastquad.measurements.structured.basis import BasisTensor
 from fastquad.priors import basis
 from fastquad.priors.sparse import Sparse
 from fastquad.solution import Solution, SolutionBatch, distance
 from fastquad.system.memory import budget
-from fastquad.typing import Float
+from fastquad.typing import Number
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,15 +44,19 @@ def takes_basis(solve: Callable[P, R]) -> Callable[P, R]:
 
 def _solve(solve: Callable[..., Any], A: Any, y: Any, prior: Sparse, options: dict[str, Any]) -> Any:
     measurements = as_measurements(A, memory=options.get("memory"))
-    D = basis.matrix(prior.basis, measurements.n)
+    n, D = measurements.n, basis.matrix(prior.basis, measurements.n)
+    turning = measurements.complex and options.get("signal") != "real"
+    if np.iscomplexobj(y):
+        raise ValueError("`y` must be real where `basis` is given: that of a Hermitian A is.")
+    if np.iscomplexobj(D) and not turning:
+        raise ValueError("`basis` must be real where A or the signal is real, got complex numbers.")
     Y, batch = arguments.data(y, measurements.m)
-    n = measurements.n
     if options.get("norm") is not None and not basis.orthonormal(D):
         raise ValueError("`norm` must not be given with a `basis` that is not orthonormal: that of z is not known.")
-    x0 = arguments.signals(options.get("x0"), "x0", len(Y), n)
+    x0 = _signals(options.get("x0"), "x0", len(Y), n)
     if x0 is not None:
         options["x0"] = np.linalg.lstsq(D, x0.T, rcond=None)[0].T
-    X_true = arguments.signals(options.pop("x_true", None), "x_true", len(Y), n)
+    X_true = _signals(options.pop("x_true", None), "x_true", len(Y), n)
     seen: list[list[float]] = [[] for _ in Y]
     options["callback"] = _watched(options.get("callback"), D, X_true, seen)
     options["prior"] = replace(prior, basis=None)
@@ -62,14 +65,27 @@ def _solve(solve: Callable[..., Any], A: Any, y: Any, prior: Sparse, options: di
     return cast(Solution, SolutionBatch(answers)) if batch else answers[0]
 
 
-def _in_basis(A: Measurements, D: Float, memory: Any) -> Measurements:
+def _signals(x: Any, name: str, b: int, n: int) -> Number | None:
+    """One signal for all, or one for each of b, real or complex, as a (b, n) array."""
+    if x is None or not np.iscomplexobj(x):
+        return arguments.signals(x, name, b, n)
+    X = arguments.array(x, name)
+    if X.shape not in ((n,), (b, n)):
+        raise ValueError(f"`{name}` must have shape ({n},) or ({b}, {n}), got {X.shape}.")
+    return np.broadcast_to(X, (b, n)).copy()
+
+
+def _in_basis(A: Measurements, D: Number, memory: Any) -> Measurements:
     """The measurements of z: computed where they fit in half of the memory."""
-    if 8 * A.m * D.shape[1] ** 2 <= (A.memory or budget(memory)) // 2:
-        return RawTensor(np.ascontiguousarray(A.compress(D), dtype=np.float64))
-    return BasisTensor(A, D)
+    needed = np.dtype(A.number).itemsize * A.m * D.shape[1] ** 2
+    if needed <= (A.memory or budget(memory)) // 2:
+        return as_measurements(np.ascontiguousarray(A.compress(D)))
+    if A.complex:
+        raise MemoryError(f"`memory` must be at least {2 * needed / 1e9:.3g} GB for complex A in this basis.")
+    return BasisTensor(A, np.asarray(D, dtype=np.float64))
 
 
-def _watched(callback: Any, D: Float, X_true: Float | None, seen: list[list[float]]) -> Any:
+def _watched(callback: Any, D: Number, X_true: Number | None, seen: list[list[float]]) -> Any:
     """The callback, which sees x in place of z; the distance to x_true is noted on the way."""
     if callback is not None and not callable(callback):
         return callback  # refused by solve
@@ -85,7 +101,7 @@ def _watched(callback: Any, D: Float, X_true: Float | None, seen: list[list[floa
     return call
 
 
-def _as_signal(found: Solution, D: Float, distances: list[float] | None) -> Solution:
+def _as_signal(found: Solution, D: Number, distances: list[float] | None) -> Solution:
     """The answer for z as one for x."""
     history = dict(found.history)
     if distances is not None:
@@ -94,5 +110,5 @@ def _as_signal(found: Solution, D: Float, distances: list[float] | None) -> Solu
     said = f"x has {found.support.size} nonzero coefficients in its basis."
     return replace(
         found, x=x, support=np.flatnonzero(x), history=history, message=f"{found.message} {said}",
-        stderr=None if found.stderr is None else np.sqrt(D**2 @ found.stderr**2),
+        stderr=None if found.stderr is None else np.sqrt(np.abs(D) ** 2 @ found.stderr**2),
     )  # fmt: skip
