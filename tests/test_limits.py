@@ -217,3 +217,11 @@ def test_a_pool_that_could_not_grow_keeps_nothing(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", before)
     with pytest.raises(ZeroDivisionError):
         list(threads.ahead(lambda i: 1 / i, [(1,), (0,)]))
+
+
+def test_where_there_is_no_affinity_all_cores_count(machine, monkeypatch):
+    """As on macOS and Windows, which have no control groups either."""
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    clear()
+    assert threads.cores() == 6
