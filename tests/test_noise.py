@@ -5,6 +5,7 @@ import pytest
 
 import fastquad as fq
 from fastquad import Status
+from fastquad.experiments.genie import posterior_mean
 from fastquad.noise import Gaussian, Outliers, Unequal
 from fastquad.noise.bend import bend
 from fastquad.priors.base import Denoiser, Estimate
@@ -146,6 +147,14 @@ def test_without_being_told_outliers_are_suspected():
     solution = fq.solve(problem.A, y)
     assert not solution.success
     assert "outliers=True" in solution.message
+
+
+def test_the_genie_is_as_good_as_least_squares_on_the_true_support():
+    problem, sigma = noisy(60, 20, 2, 0.05, 3), 0.05
+    found = posterior_mean(problem.A, problem.y, problem.x, sigma, np.random.default_rng(0), sweeps=200)
+    known = fq.Sparse(support=np.flatnonzero(problem.x))
+    best = fq.distance(fq.solve(problem.A, problem.y, prior=known, method="lm", x0=problem.x).x, problem.x)
+    assert fq.distance(found, problem.x) < 1.3 * best + 1e-3
 
 
 def test_measurements_that_bend_are_noticed():

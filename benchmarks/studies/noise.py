@@ -222,6 +222,9 @@ def trust_trial(task: dict) -> dict:
     solution = fq.solve(problem.A, y, callback=lambda state: time.process_time() > end)
     row = measured(solution, problem.x) | {"kind": kind}
     row["false"] = row["success"] and (kind == "pure noise" or row["error"] > 0.5)
+    # A distorted y is as well explained by another length of x: such claims are told apart.
+    length = float(np.linalg.norm(solution.x)) or 1.0
+    row["direction"] = float(fq.distance(solution.x / length, problem.x))
     return row | {"what": (n, m, k, signal, ensemble, sigma)}
 
 
