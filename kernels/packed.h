@@ -14,6 +14,10 @@ enum { TILE = 32 };
 /* Numbers of scratch for a tile; rows are an odd number of cache lines apart, lest they fall on the same lines of a cache. */
 enum { TILE_ROW = (TILE + 1) * LANES, TILE_SIZE = TILE * TILE_ROW };
 
+/* Columns of a group of rows that compress takes at once, 16 kB of doubles in all lanes, in the L1 cache; and how many
+   columns before their use they are prefetched. */
+enum { STRETCH = 64, STRETCH_AHEAD = 64 };
+
 /* Products that are added up in float before their sum goes to a double; a multiple of GROUP. */
 enum { FLUSH = 32 };
 
@@ -27,10 +31,11 @@ typedef struct {
     ptrdiff_t row, step, jump, change;
 } walk;
 
-/* What will be needed next: with every four steps the following `lines` cache lines from `place` on are prefetched. */
+/* What will be needed next: with every four steps the following `lines` cache lines from `place` on are prefetched, into
+   the L1 cache where they are `near`, else into the L2 cache. */
 typedef struct {
     const char *place;
-    int lines;
+    int lines, near;
 } upcoming;
 
 #define LEAVES "packed.inc.h"

@@ -53,7 +53,10 @@ INLINE void PANEL(few_times)(
         for (int h = 0; h < PARTS; h++)
             for (int s = 0; s < signals; s++) acc[r][h][s] = VECTOR_ALL(0);
     for (; count >= 4; count -= 4, a += at.jump, at.jump += at.change, next.place += 64 * next.lines) {
-        for (int line = from; line < to; line++) PREFETCH_FAR(next.place + 64 * line);
+        if (next.near)
+            for (int line = from; line < to; line++) PREFETCH(next.place + 64 * line);
+        else
+            for (int line = from; line < to; line++) PREFETCH_FAR(next.place + 64 * line);
         for (int k = 0; k < 4; k++, x += b) PANEL(add_step)(a + k * at.step, at.row, x, rows, signals, acc);
     }
     for (; count > 0; count--, a += at.step, x += b) PANEL(add_step)(a, at.row, x, rows, signals, acc);

@@ -26,22 +26,22 @@ INLINE const NUMBER *IN(numbers_of_tile)(
 #endif
 }
 
-/* square[k, j] = scale · Ã[j0 + j, j0 + k] for all j, k < size: a tile on the diagonal with its mirror image. */
+/* square[k, j] = Ã[j0 + j, j0 + k] for all j, k < size: a tile on the diagonal with its mirror image. */
 static void IN(diagonal_square)(
-    const STORED *P, ptrdiff_t n, ptrdiff_t j0, ptrdiff_t size, NUMBER scale, NUMBER *square) {
+    const STORED *P, ptrdiff_t n, ptrdiff_t j0, ptrdiff_t size, NUMBER *square) {
     for (ptrdiff_t j = 0; j < size; j += GROUP)
         for (ptrdiff_t k = j; k < size; k++) {
             const STORED *a = OF(cell)(P, n, j0 + j, j0 + k);
             for (ptrdiff_t r = j; r < j + GROUP && r < size; r++, a += LANES) {
 #if NUMBER_BITS == 64
                 for (int h = 0; h < LANES; h += WIDE) {
-                    wide value = wide_mul(wide_load(a + h), wide_all(scale));
+                    wide value = wide_load(a + h);
                     wide_store(square + k * TILE_ROW + r * LANES + h, value);
                     wide_store(square + r * TILE_ROW + k * LANES + h, value);
                 }
 #else
                 for (int h = 0; h < LANES; h += SINGLES) {
-                    singles value = singles_mul(singles_load(a + h), singles_all(scale));
+                    singles value = singles_load(a + h);
                     singles_store(square + k * TILE_ROW + r * LANES + h, value);
                     singles_store(square + r * TILE_ROW + k * LANES + h, value);
                 }
@@ -55,20 +55,26 @@ static void IN(diagonal_square)(
 static void IN(packed_products_batch)(
     const STORED *P, ptrdiff_t n, const NUMBER *x, ptrdiff_t b, NUMBER *tile, double *W) {
     const walk along_square = {LANES, TILE_ROW, GROUP * TILE_ROW, 0}, along = {LANES, CELL, GROUP * CELL, 0};
-    const upcoming nothing = {NULL, 0};
     memset(W, 0, padded(n) * b * LANES * sizeof(double));
     for (ptrdiff_t j0 = 0; j0 < n; j0 += TILE) {
         ptrdiff_t height = n - j0 < TILE ? n - j0 : TILE, group, change;
-        IN(diagonal_square)(P, n, j0, height, 1, tile);
-        panel_times(tile, along_square, height, height, x + j0 * b, b, W + j0 * b * LANES, nothing);
+        IN(diagonal_square)(P, n, j0, height, tile);
+        for (ptrdiff_t j = 0; j < height; j += GROUP)
+            panel_times(tile + j * LANES, along_square, height, height - j < GROUP ? height - j : GROUP, x + j0 * b, b,
+                        W + (j0 + j) * b * LANES,
+                        OF(columns_at)(OF(tile_after)(P, n, j0, j0, j / GROUP), GROUP, 0));
         for (ptrdiff_t k0 = j0 + TILE; k0 < n; k0 += TILE) {
             ptrdiff_t width = n - k0 < TILE ? n - k0 : TILE;
             const NUMBER *a = IN(numbers_of_tile)(P, n, j0, k0, width, tile, &group, &change), *rows = a;
-            for (ptrdiff_t j = j0, step = group; j < j0 + TILE; j += GROUP, rows += step, step += change)
-                panel_times(rows, along, width, GROUP, x + k0 * b, b, W + j * b * LANES,
-                            OF(next_tile)(P, n, j, k0 + TILE));
             const walk down = {CELL, LANES, group, change};
-            panel_times(a, down, TILE, width, x + j0 * b, b, W + k0 * b * LANES, nothing);
+            /* Each half of the work prefetches half of the columns of the next tile. */
+            for (ptrdiff_t j = 0, step = group; j < TILE; j += GROUP, rows += step, step += change)
+                panel_times(rows, along, width, GROUP, x + k0 * b, b, W + (j0 + j) * b * LANES,
+                            OF(columns_at)(OF(tile_after)(P, n, j0, k0, j / GROUP), GROUP / 2, 0));
+            for (ptrdiff_t k = 0; k < width; k += GROUP)
+                panel_times(a + k * CELL, down, TILE, width - k < GROUP ? width - k : GROUP, x + j0 * b, b,
+                            W + (k0 + k) * b * LANES,
+                            OF(columns_at)(OF(tile_after)(P, n, j0, k0, k / GROUP) + TILE / 2 * CELL, GROUP / 2, 0));
         }
     }
 }
