@@ -45,6 +45,8 @@ def headers(source: Path) -> list[str]:
 class Build(build_ext):
     """Compiles; in an editable install only what is older than its sources, for the rest is in the tree already."""
 
+    command_name = "build_ext"  # under which it finds its options, below; else it would look under "Build"
+
     def build_extension(self, extension: Extension) -> None:
         compiled = Path(self.get_ext_filename(extension.name))
         sources = [*extension.sources, *extension.depends, "setup.py"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fastquad as fq
+from fastquad._kernels import piecewise
 
 ROOT = Path(__file__).parent.parent
 NEEDS_TREE = pytest.mark.skipif(not (ROOT / "CITATION.cff").exists(), reason="needs the source tree or the sdist")
@@ -19,6 +20,11 @@ def test_importing_brings_nothing_heavy():
     code = f"import sys, fastquad; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_kernels_are_compiled_with_the_directives_of_setup():
+    """One of them, `embedsignature`, can be seen: where it is missing the others are too, and every access is checked."""
+    assert piecewise.change_points.__doc__.startswith("change_points(")
 
 
 def test_a_computed_tensor_says_how_to_get_numba(monkeypatch):
