@@ -24,7 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fastquad.engine.entries import Entries, sample_entries
+from fastquad.engine.entries import sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Note, Outcome, Steps
 from fastquad.engine.steps import Stage as Announced
@@ -40,7 +40,8 @@ from fastquad.solvers.amp.guided import steps as guided_steps
 from fastquad.solvers.amp.hand_over import SparseHandOver
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts import noise_fit as noise
-from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.solvers.parts.descent import Fit, fit
+from fastquad.solvers.parts.desk import Desk
 from fastquad.solvers.pursuit import solver as pursuit
 from fastquad.solvers.pursuit import tuning
 from fastquad.typing import Asks, Float
@@ -61,8 +62,6 @@ PATIENT = Rule(max_steps=100, patience=10, factor=1.01, bottom=1e-3)
 SPECTRAL = DESCENT._replace(max_steps=20)
 # Quick pursuit: at most this share of A's pairs, and this share of the coordinates.
 _QUICK_SHARE = 0.1
-# A larger tensor is not sampled: a sweep over it takes too long.
-_SAMPLED_ENTRIES = 4e6
 _CYCLES = 12
 # Sweeps of the later batches of AMP; runs that predict well go on until they settle.
 _SWEEPS_LATER = 12
@@ -90,21 +89,13 @@ class Auto(Solver):
 
 
 @dataclass
-class _Desk:
-    """What the stages of one solve share."""
+class _Desk(Desk):
+    """The stages of the default method, and what they share."""
 
-    problem: Problem
-    cache: GrowingBlock = field(init=False)
-    best: Fit | None = None
-    best_method: str = "amp"
-    entries: Entries = field(default_factory=Entries)
     messages: amp.Search | None = None
     search: pursuit.Search | None = None
     #: Where AMP may start beside its own starts: what other stages ended at.
     near: list[Float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.cache = GrowingBlock.within(self.problem)
 
     def stages(self) -> Iterator[Stage]:
         """The stages, in their order for this shape."""
@@ -292,7 +283,7 @@ class _Desk:
     def sampling(self) -> Stage:
         """Gibbs sampling at cycling temperatures, where all of A can be held in memory."""
         problem = self.problem
-        if problem.m * problem.n**2 > min(_SAMPLED_ENTRIES, tuning.max_entries(problem)):
+        if not gibbs.affordable(problem):
             return None
         if self.search is None:
             self.search = yield from pursuit.Search.begin(problem, self.entries)
@@ -346,11 +337,6 @@ class _Desk:
             return outcome
         self.remember(found, method)
         return None
-
-    def remember(self, found: Fit, method: str) -> None:
-        """Keep a fit that ended nothing, if it is the best."""
-        if self.best is None or found.residual < self.best.residual:
-            self.best, self.best_method = found, method
 
     def give_up(self) -> Outcome:
         """The best answer, which proves nothing."""

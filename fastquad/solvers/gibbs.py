@@ -25,10 +25,13 @@ from fastquad._kernels import gibbs as kernel
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Step
+from fastquad.solvers.pursuit import tuning
 from fastquad.solvers.pursuit.pairs import PairStore
 from fastquad.typing import Asks, Float, Indices
 
-# Sweeps between two looks at the budget.
+# The largest number of entries of A: beyond it a sweep takes too long.
+_SAMPLED_ENTRIES = 4e6
+# The number of sweeps between two looks at the budget.
 _ROUND = 50
 # σ²/mean y² falls slowly between the first two, quickly to the last; and the sweeps that each takes.
 _HOT, _COLD, _STILL = 0.25, 0.03, 0.001
@@ -36,6 +39,11 @@ _SLOW_SWEEPS, _QUICK_SWEEPS = 800, 100
 _POSITIVE_SWEEPS = 150
 # The same for signals of a few values, and the share of |y|² below which one is worth a look in double precision.
 _VALUES_HOT, _VALUES_COLD, _VALUES_SWEEPS, _FITS = 0.5, 0.15, 10_000, 1e-6
+
+
+def affordable(problem: Problem) -> bool:
+    """Whether the chain can be run: all of A fits in memory, and a sweep does not take too long."""
+    return problem.m * problem.n**2 <= min(_SAMPLED_ENTRIES, tuning.max_entries(problem))
 
 
 def temperatures() -> Float:

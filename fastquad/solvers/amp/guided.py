@@ -14,11 +14,11 @@ Where measurements may be outliers, only AMP weighs them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fastquad.engine.entries import Entries, sample_entries
+from fastquad.engine.entries import sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Note, Outcome, Steps
 from fastquad.engine.verdict import exact_enough
@@ -31,7 +31,8 @@ from fastquad.solvers.amp.run import Attempt, Setting
 from fastquad.solvers.amp.search import Search
 from fastquad.solvers.amp.starts import BATCHES, SparseStarts
 from fastquad.solvers.amp.structure import RobustStructuredHandOver, StructuredHandOver
-from fastquad.solvers.parts.descent import Fit, GrowingBlock
+from fastquad.solvers.parts.descent import Fit
+from fastquad.solvers.parts.desk import Desk
 from fastquad.solvers.pursuit import solver as pursuit
 from fastquad.solvers.pursuit import tuning
 from fastquad.typing import Asks, Float
@@ -40,8 +41,6 @@ from fastquad.typing import Asks, Float
 _PURSUIT_RATIO = 0.35
 # The length of a start, relative to |x|.
 _SHORT = 0.7
-# A larger tensor is not sampled: a sweep over it takes too long.
-_SAMPLED_ENTRIES = 4e6
 _CYCLES, _VALUES_CYCLES = 12, 5
 
 
@@ -107,20 +106,16 @@ class GuidedSearch(Search):
 
 
 @dataclass
-class _Desk:
-    """What the stages of one solve share."""
+class _Desk(Desk):
+    """The stages with a prior that AMP alone can use, and what they share."""
 
-    problem: Problem
-    entries: Entries = field(default_factory=Entries)
-    best: Fit | None = None
-    method: str = "amp"
     search: GuidedSearch | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         prior = self.problem.prior
         assert prior is not None
         self.prior: Prior = prior
-        self.cache = GrowingBlock.within(self.problem)
         self.descent = StructuredHandOver(self.problem, self.cache)
         robust = RobustStructuredHandOver(self.problem, self.cache)
         self.hand_over = robust if self.problem.outliers else self.descent
@@ -220,7 +215,7 @@ class _Desk:
     def sampling(self) -> Asks[Outcome | None]:
         """Sampling at cycling temperatures: with a slab that is not negative, or of the few values."""
         problem, values = self.problem, self.prior.alphabet
-        if problem.m * problem.n**2 > min(_SAMPLED_ENTRIES, tuning.max_entries(problem)):
+        if not gibbs.affordable(problem):
             return None
         search = yield from pursuit.Search.begin(problem, self.entries)
         yield from search.store.read_block(problem.n)
@@ -246,11 +241,6 @@ class _Desk:
         self.remember(found, method)
         return None
 
-    def remember(self, found: Fit, method: str) -> None:
-        """Keep a fit that ended nothing, if it is the best."""
-        if self.best is None or found.residual < self.best.residual:
-            self.best, self.method = found, method
-
     def give_up(self) -> Outcome:
         """The best answer, which proves nothing."""
         if self.search is not None and (outcome := self.search.verdict(last=True)) is not None:
@@ -259,4 +249,4 @@ class _Desk:
             return self.search.give_up()
         if self.best is None:
             return Outcome(np.zeros(self.problem.n), 1.0)
-        return Outcome(self.best.x, self.best.residual, free=self.prior.freedom(self.best.x), method=self.method)
+        return Outcome(self.best.x, self.best.residual, free=self.prior.freedom(self.best.x), method=self.best_method)
