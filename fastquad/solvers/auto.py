@@ -3,17 +3,17 @@
 Each stage is tried where it is likely to be the cheapest that succeeds, and the first certified answer ends the solve:
 
     from x0                       Levenberg–Marquardt from the user's start
-    a quick pursuit               where the diagonals hint at few large coordinates and its block is at most 0.1 pass
+    a quick pursuit               if the diagonals hint at few large coordinates and its block costs at most 0.1 pass
     Levenberg–Marquardt           on all coordinates, from the spectral vector, for m >= 1.3 n: no prior is needed there
-    AMP, three batches of starts  from spectral vectors, and from what the stages before have got
+    AMP, three batches of starts  from spectral vectors, and from the ends of earlier stages
     pursuit, all levels           for m <= n; before AMP for m < n/3, after its first batch for m < n/2
 
     AMP, other starts, settings   these and sampling only where the user gives `max_passes` or says `noise=0`:
     Gibbs sampling                they take hundreds and thousands of passes
 
-An answer is certified by a relative residual below 1e-9 with fewer free coordinates than measurements. Where nothing
-fits exactly, what AMP believes of x is the answer, with its error (see `fastquad.solvers.amp.belief`); where AMP is not
-affordable, a fit that is far better than chance (`fastquad.solvers.parts.noise_fit`).
+An answer is certified by a relative residual below 1e-9 with fewer free coordinates than measurements. If nothing fits
+exactly, the answer is AMP's posterior mean, with its error (see `fastquad.solvers.amp.belief`), or, if AMP's matrices
+do not fit in memory, a fit that is far better than chance (`fastquad.solvers.parts.noise_fit`).
 """
 
 from __future__ import annotations
@@ -48,28 +48,30 @@ from fastquad.typing import Asks, Float
 
 Stage = Asks[Outcome | None]
 
-# The inverse variance of entries of A whose squares are numbers lies within this factor of one.
+# The largest factor between one and the inverse variance of A's entries at which their squares do not overflow.
 _EXTREME = 1e210
-# From this ratio m/n on, Levenberg–Marquardt from the spectral vector needs no prior.
+# The ratio m/n from which on Levenberg–Marquardt from the spectral vector needs no prior.
 _LM_RATIO = 1.3
-# Below these ratios pursuit comes first: its first level, and all of them.
-_FIRST_LEVEL_RATIO, _PURSUIT_RATIO = 1 / 2, 1 / 3
-# How long a descent may stand still, and longer where A has a structure: of 607 that converge, 581 do within this.
+# The ratio m/n below which the first level of pursuit comes before AMP.
+_FIRST_LEVEL_RATIO = 1 / 2
+# The ratio m/n below which all levels of pursuit come before AMP.
+_PURSUIT_RATIO = 1 / 3
+# When a descent stops; a patient one where A has a structure: of 607 that converge, 581 do within these rules.
 DESCENT = Rule(max_steps=100, patience=5, factor=1.01, bottom=1e-3)
 PATIENT = Rule(max_steps=100, patience=10, factor=1.01, bottom=1e-3)
 # With independent entries, 98 % of the descents that converge take at most 19 steps for n < 60, and 31 of 33 at most 9
 # for n = 100. The others, and those in noise, go on for up to 70: AMP gets there in fewer passes.
 SPECTRAL = DESCENT._replace(max_steps=20)
-# Quick pursuit: at most this share of A's pairs, and this share of the coordinates.
+# The largest share of A's pairs, and of the coordinates, that quick pursuit may take.
 _QUICK_SHARE = 0.1
 _CYCLES = 12
-# Sweeps of the later batches of AMP; runs that predict well go on until they settle.
+# The number of sweeps in later batches of AMP; runs that predict well go on until they settle.
 _SWEEPS_LATER = 12
 
 
 @options
 class Auto(Solver):
-    """The default: pursuit, AMP and Levenberg–Marquardt, combined so that the cheapest that can succeed comes first."""
+    """The default: pursuit, AMP and Levenberg–Marquardt, the cheapest that is likely to succeed first."""
 
     name: ClassVar[str] = "auto"
     priors: ClassVar[tuple[str, ...]] = ("sparse", "denoiser")
@@ -94,7 +96,7 @@ class _Desk(Desk):
 
     messages: amp.Search | None = None
     search: pursuit.Search | None = None
-    #: Where AMP may start beside its own starts: what other stages ended at.
+    #: Further starts for AMP: the ends of other stages.
     near: list[Float] = field(default_factory=list)
 
     def stages(self) -> Iterator[Stage]:
@@ -116,10 +118,10 @@ class _Desk(Desk):
             yield from self._further_stages()
 
     def _main_stages(self) -> Iterator[Stage]:
-        """What a call makes that is given no budget: tens of passes."""
+        """The stages of a call without a budget: tens of passes."""
         m, n = self.problem.m, self.problem.n
         if self.problem.outliers or isinstance(self.problem.noise, np.ndarray):
-            # Of the methods only AMP weighs measurements.
+            # Use AMP alone: no other method weighs measurements.
             yield self.message_passing(1, 2, 3)
             return
         if m < _FIRST_LEVEL_RATIO * n:
@@ -144,9 +146,9 @@ class _Desk(Desk):
             yield self.pursue()
 
     def _further_stages(self) -> Iterator[Stage]:
-        """What may find an exact answer still: hundreds of passes, and thousands."""
+        """The stages that may still find an exact answer, in hundreds or thousands of passes."""
         if self.problem.m > self.problem.n:
-            # What is left now is seldom sparse, and other settings of AMP are the cheapest that may find it.
+            # Try other settings of AMP first: what is left now is seldom sparse, and they are the cheapest.
             yield self.message_passing(4, 5, 6)
             yield self.sampling()
             yield self.pursue()
@@ -157,17 +159,17 @@ class _Desk(Desk):
     # -- stages -------------------------------------------------------------------------------------------------
 
     def look(self) -> Stage:
-        """Take a sample of A's entries."""
+        """Sample A's entries."""
         self.entries = yield from sample_entries(self.problem)
         return None
 
     def refuse(self) -> Stage:
-        """Say that nothing can be computed with entries of this size."""
+        """End the solve: nothing can be computed with entries of this size."""
         yield Note("The entries of A are so large, or so small, that their squares are not numbers: rescale A and y.")
         return None
 
     def describe(self) -> Stage:
-        """Tell what is special about A's entries, before the stages that it may keep from success."""
+        """Note what is special about A's entries, before the stages that may fail because of it."""
         if self.entries.describe():
             yield Note(self.entries.describe())
         return None
@@ -178,7 +180,7 @@ class _Desk(Desk):
         support = np.flatnonzero(x0)
         supports = [np.arange(n)] if m >= self.problem.unknowns else []
         if not supports or support.size <= n / 2:
-            # A fit with as many coordinates as measurements proves nothing.
+            # Take fewer coordinates than measurements: a fit with more proves nothing.
             supports.append(np.sort(np.argsort(-np.abs(x0), kind="stable")[: min(support.size, m - 1)]))
         for chosen in supports:
             found = yield from fit(self.problem, x0, chosen, self.rule, self.cache)
@@ -209,7 +211,7 @@ class _Desk(Desk):
         """Pursuit on all levels."""
         outcome = yield from self._search(tuning.levels(self.problem), noisy=True)
         if outcome is not None and outcome.noise is not None and self.believes:
-            # It has found signal in noise; AMP says more of it.
+            # Start AMP from this signal in noise: it estimates the error too.
             self.near = [outcome.x]
             better = yield from self.message_passing(0)
             return better if better is not None else outcome
@@ -221,19 +223,19 @@ class _Desk(Desk):
             self.search = yield from pursuit.Search.begin(self.problem, self.entries)
         outcome, best = yield from pursuit.run(self.problem, self.entries, self.search, levels, self.cache, noisy)
         if outcome is None and best is not None:
-            self.remember(best, "pursuit")  # it was judged there
+            self.remember(best, "pursuit")  # pursuit has judged it already
         return outcome
 
     def _warm(self) -> None:
-        """Let AMP start from what pursuit has got."""
+        """Add pursuit's best supports to AMP's starts."""
         x = None if self.search is None else self.search.likeliest()
         if x is not None:
             self.near = [x]
 
     def equations(self, unknowns: int) -> Stage:
-        """Descents from several starts, where linear terms or known values make the signs of x count.
+        """Descents from several starts, where linear terms or known values determine the sign of x.
 
-        With as many equations as unknowns they end at one of several solutions: where x may be sparse, AMP comes first.
+        With as many equations as unknowns they end at one of several solutions: if x may be sparse, AMP comes first.
         """
         diagonals = yield Diagonals()
         if self.problem.m == unknowns and _looks_sparse(self.problem.y, diagonals):
@@ -241,7 +243,7 @@ class _Desk(Desk):
         return (yield from structured.descents(self))
 
     def all_coordinates(self) -> Stage:
-        """Levenberg–Marquardt on all coordinates from the spectral vector, where its matrices fit in memory."""
+        """Levenberg–Marquardt on all coordinates from the spectral vector, if its matrices fit in memory."""
         if not affordable(self.problem):
             return None
         n = self.problem.n
@@ -249,7 +251,7 @@ class _Desk(Desk):
         x = np.sqrt(messages.ensemble.phi2) * messages.starts.first
         rule = self.rule if self.problem.noiseless else SPECTRAL
         found = yield from fit(self.problem, x, np.arange(n), rule, self.cache)
-        # Below m = 2 n the descent may have ended elsewhere, and what it ended at is no sign of noise.
+        # Judge noise only for m >= 2 n: below, the descent may have ended in another valley.
         if not self.believes and not self.problem.noiseless and self.problem.m >= 2 * n:
             if not exact_enough(self.problem, found.residual):
                 found = yield from noise.sparsified(self.problem, found, self.cache)
@@ -258,7 +260,7 @@ class _Desk(Desk):
         return (yield from self.judge(found, "lm"))
 
     def message_passing(self, *batches: int) -> Stage:
-        """AMP from these batches of starts, and from what other stages have got, where its matrices fit in memory."""
+        """AMP from these batches of starts and from the ends of other stages, if its matrices fit in memory."""
         if not affordable(self.problem):
             return None
         messages = yield from self._messages()
@@ -268,7 +270,7 @@ class _Desk(Desk):
             attempts = near + (messages.starts.batch(number) if number else [])
             if number == 3:
                 attempts += yield from warm.from_blocks(self.problem, self.entries, messages.ensemble)
-            # The first starts may take longer than the others, which are many.
+            # Give the first starts more sweeps than the others, which are many.
             sweeps = amp.SWEEPS if number < 2 or self.persistent else _SWEEPS_LATER
             outcome = (yield from messages.batch(attempts, sweeps)) if attempts else None
             if outcome is not None:
@@ -281,7 +283,7 @@ class _Desk(Desk):
         return outcome
 
     def sampling(self) -> Stage:
-        """Gibbs sampling at cycling temperatures, where all of A can be held in memory."""
+        """Gibbs sampling at cycling temperatures, if all of A fits in memory."""
         problem = self.problem
         if not gibbs.affordable(problem):
             return None
@@ -306,14 +308,15 @@ class _Desk(Desk):
 
     @property
     def rule(self) -> Rule:
-        """How long a descent may stand still."""
+        """The rule that stops a descent."""
         rule = DESCENT if self.entries.independent else PATIENT
-        # Without noise a bottom above zero is another valley, and the last steps before it may lead over its rim.
+        # Without noise, do not stop at a bottom above zero: it is another valley, and the last steps may lead out of
+        # it.
         return rule._replace(bottom=0.0) if self.problem.noiseless else rule
 
     @property
     def persistent(self) -> bool:
-        """Whether to search on where nothing was found: the user gave a budget, or says that an exact answer exists."""
+        """Whether to search on if nothing was found: the user gave a budget, or says that there is no noise."""
         return self.problem.noiseless or self.problem.max_passes is not None
 
     @property
@@ -323,23 +326,23 @@ class _Desk(Desk):
 
     @property
     def believes(self) -> bool:
-        """Whether AMP's belief is the judge of signal in noise."""
+        """Whether AMP decides what is signal in noise."""
         plain = self.entries.independent and not self.problem.bilinear
         return not self.problem.noiseless and plain and affordable(self.problem)
 
     # -- verdicts -----------------------------------------------------------------------------------------------
 
     def judge(self, found: Fit, method: str) -> Stage:
-        """The outcome where a fit ends the solve; otherwise it is remembered if it is the best."""
+        """The outcome if a fit ends the solve; otherwise the fit is remembered if it is the best."""
         outcome = yield from noise.conclusion(self.problem, self.entries, found, method)
-        # A fit that has not weighed the measurements is no answer where some count less than others.
+        # Do not accept an unweighted fit under noise if some measurements count less than others.
         if outcome is not None and (outcome.noise is None or not (self.believes or self.weighs)):
             return outcome
         self.remember(found, method)
         return None
 
     def give_up(self) -> Outcome:
-        """The best answer, which proves nothing."""
+        """The best answer so far, which proves nothing."""
         notes = []
         if not affordable(self.problem):
             notes.append("AMP was left out: its n×n matrices do not fit in `memory`.")

@@ -1,15 +1,14 @@
-"""What a run of AMP that has settled believes of x, how far off that is, and whether it is to be believed.
+"""The belief of an AMP run that has settled: its estimate of x, how far off it is, and whether to trust it.
 
-The residual r of AMP is that of predictions which were not made with their own measurement. So it is what is left of
-y in data that were held out, and no data have to be:
+AMP predicts each measurement without using it, so its residual r is as if every measurement had been held out:
 
-    R²  = 1 − |r|²/|y|²                       of several runs, the one with the largest is taken
+    R²  = 1 − |r|²/|y|²                       of several runs, the one with the largest R² is taken
     σ̂²  = |r|²/m − (2qV + V²)/gain             q = |z|², V = Σv: what is left beside the posterior's own spread
     est = sqrt(V/(q + V)) (1 + 1/sqrt m)      the relative error of z
     ev  = (m − 10) ln(1 − R²) + 2 ln (n choose s),   s = #{π > .5}
 
-A run has *found* x where it has settled, ev < −20, and some of the residual is noise. Where est < .4 sqrt(1 − s/m) as
-well the answer is a success, with its error; where it is not, the data are too noisy for one.
+A run has *found* x if it has settled, ev < −20, and some of the residual is noise. If est < .4 sqrt(1 − s/m) as well,
+the answer is a success, with its error; if not, the data are too noisy for one.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from fastquad.noise import Outliers, Unequal
 from fastquad.solvers.amp.run import Walk, cosine
 from fastquad.typing import Float
 
-# A coordinate is reported where it is nonzero with at least this probability.
+# The least probability of being nonzero at which a coordinate is reported.
 _REPORTED = 0.3
-# Twice the log of the odds against chance.
+# The evidence that a run needs: twice the log of the odds against chance.
 _EVIDENCE = 20.0
-# At least this share of |r|² must be noise.
+# The least share of |r|² that must be noise.
 _NOISE_SHARE = 0.1
-# Two runs agree where the cosine of their estimates is above this.
+# The cosine of two estimates above which their runs agree.
 _AGREE = 0.95
 
 
@@ -54,9 +53,9 @@ class Belief:
     sound: Float
     #: The residual r.
     r: Float
-    #: Whether the weights say something else than which coordinates are nonzero.
+    #: Whether the weights do not say which coordinates are nonzero.
     dense: bool = False
-    #: x and its standard errors, where these were polished.
+    #: x and its standard errors, if these were polished.
     answer: Float | None = None
     deviations: Float | None = None
 
@@ -74,23 +73,23 @@ class Belief:
 
     @property
     def size(self) -> int:
-        """How many coordinates are likelier nonzero than not."""
+        """The number of coordinates that are more likely nonzero than zero."""
         return int(np.count_nonzero(self.weight > 0.5))
 
     @property
     def trusted(self) -> bool:
-        """Whether the answer is a success: where coordinates are nearly as many as data, its error is less certain."""
+        """Whether the answer is a success; with nearly as many coordinates as data, its error must be smaller."""
         spare = max(1 - self.size / self.sound.size, 1e-3)
         return self.found and self.error < TRUSTED * math.sqrt(spare)
 
     def of_unsure_length(self, share: float) -> Belief:
-        """The belief where the length of x is unsure by this share of it as well."""
+        """The belief with the length of x uncertain by this share."""
         return replace(
             self, error=math.hypot(self.error, share), answer=self.x, deviations=np.hypot(self.stderr, share * self.x)
         )
 
     def report(self) -> Believed:
-        """The belief for the engine: what is returned where a budget ends the solve."""
+        """The belief for the engine, which returns it if a budget ends the solve."""
         return Believed(self.x, self.residual, self.error, self.sigma, self.stderr)
 
     def agrees(self, other: Belief) -> bool:
@@ -99,7 +98,7 @@ class Belief:
 
 
 def belief(problem: Problem, entries: Entries, walk: Walk) -> Belief | None:
-    """What a run believes, where it had a pass at all."""
+    """The belief of a run, or None if it had no pass yet."""
     if walk.swept is None or not np.isfinite(walk.r).all():
         return None
     z, v, weight = walk.swept.z, walk.swept.v, walk.swept.weight
@@ -113,7 +112,7 @@ def belief(problem: Problem, entries: Entries, walk: Walk) -> Belief | None:
     r2 = min(walk.r2, 1 - 1e-15)
     evidence = (count - 10) * math.log(1 - r2) + 2 * _log_choices(n, size)
     if isinstance(walk.noise, Outliers):
-        # Which measurements are sound was chosen as well.
+        # Count the choice of sound measurements, too.
         evidence += 2 * _log_choices(m, min(round(count), m))
     noisy = isinstance(walk.noise, Unequal) or variance > _NOISE_SHARE * mean_square
     found = walk.settled and walk.denoiser.learns and entries.independent and noisy and evidence < -_EVIDENCE
@@ -125,7 +124,7 @@ def belief(problem: Problem, entries: Entries, walk: Walk) -> Belief | None:
 
 
 def _within_noise(problem: Problem, walk: Walk) -> bool:
-    """Whether the residual of the estimate, without the memory term, is as small as a noise level that was given."""
+    """Whether the residual of the estimate, without the memory term, is within the given noise level, if any."""
     if problem.noise is None:
         return True
     m = problem.m

@@ -1,4 +1,4 @@
-"""What AMP has to know of A, and its pass over it, for several estimates at once."""
+"""What AMP needs to know of A, and its pass over A for several estimates at once."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from fastquad.measurements.contractions import Diagonals, Products, Sweep, Weigh
 from fastquad.noise import Gaussian, Noise, Outliers, Score, Unequal
 from fastquad.typing import Asks, Float
 
-# The n×n matrices of doubles that are in memory at once: S0, one S for each of a batch, and what an eigendecomposition
-# takes.
+# The number of n×n matrices of doubles in memory at once: S0, one S for each run of a batch, and the workspace of an
+# eigendecomposition.
 MATRICES = 14
 
 
 def affordable(problem: Problem) -> bool:
-    """Whether what AMP keeps fits in half of the memory."""
+    """Whether AMP's matrices fit in half of the memory."""
     return 8 * MATRICES * problem.n**2 <= problem.memory // 2
 
 
 class Pass(NamedTuple):
-    """What a pass finds for one estimate: r, its score, `A*(g) gain/(mα)`, and the values `z^T Ã_i z`."""
+    """The result of a pass for one estimate: r, its score, `A*(g) gain/(mα)`, and the values `z^T Ã_i z`."""
 
     r: Float
     score: Score
@@ -61,7 +61,7 @@ class Ensemble:
             R, S = yield from _fused(Z, V, C)
             values = C - R - self.diagonals @ V
             scores = [noise.score(R[:, i]) for i, noise in enumerate(noises)]
-            # S holds r, which is g/α.
+            # S is the sum for r, which is g/α here.
             factors, sums = np.ones(len(noises)), R.sum(axis=0)
         else:
             W = yield Products(np.ascontiguousarray(Z))
@@ -85,7 +85,7 @@ class Ensemble:
 def _fused(Z: Float, V: Float, C: Float) -> Asks[tuple[Float, Float]]:
     """`R = C − A(zz^T + diag v)` and `Σ_i r_i Ã_i` of each column, one pass.
 
-    Float arithmetic is enough, where A is stored so: AMP only finds the way, and what it finds is fitted in double.
+    Float arithmetic is enough if A is stored in float: AMP only finds the support, which is then fitted in double.
     """
     if Z.shape[1] > 1:
         Z, V, C = (np.ascontiguousarray(part) for part in (Z, V, C))
@@ -96,7 +96,7 @@ def _fused(Z: Float, V: Float, C: Float) -> Asks[tuple[Float, Float]]:
 
 
 def prepare(problem: Problem, entries: Entries) -> Asks[Ensemble]:
-    """Read what AMP starts from: the diagonals, S0, and Ā where A is not centred."""
+    """Read what AMP needs for its starts: the diagonals, S0, and Ā if A is not centred."""
     m, y, gain = problem.m, problem.y, entries.gain
     diagonals = yield Diagonals()
     mean = None if entries.centred else (yield WeightedSum(np.full(m, 1 / m)))
@@ -104,14 +104,14 @@ def prepare(problem: Problem, entries: Entries) -> Asks[Ensemble]:
         y = y - y.mean()
     noise = model(problem, y)
     first = noise.fresh().score(y)
-    # Gaussian noise leaves y as it is; outliers and noisier measurements count less.
+    # Weigh y by its score: all equal for Gaussian noise, less for outliers and noisier measurements.
     weighted = y if noise.linear else first.g / first.alpha
     S0 = yield WeightedSum(weighted)
     if mean is not None:
         S0 = S0 - weighted.sum() * mean
     phi2 = float(np.sqrt(noise.mean_square(y) * gain)) if problem.norm is None else problem.norm**2
     if problem.fixed and problem.norm is None and not diagonals[:, problem.known].any():
-        # The known values w have no squares of their own in y: E y² gain = |x|⁴ − Σ w⁴.
+        # Correct for known values w, whose own squares are not in y: E y² gain = |x|⁴ − Σ w⁴.
         phi2 = float(np.sqrt(phi2**2 + sum(value**4 for value in problem.fixed.values())))
     return Ensemble(y, gain, mean, S0 * (gain / m), diagonals, phi2, noise)
 

@@ -1,14 +1,14 @@
-"""AMP where more is known of x than that it may be sparse: the prior's denoiser, starts and coordinates.
+"""AMP with a prior that knows more of x than that it may be sparse: with its own denoiser, starts and coordinates.
 
-The stages, the first answer that fits to rounding ends the solve:
+The stages; the first answer that fits to rounding ends the solve:
 
     from x0                     a descent from the user's start
-    pursuit                     first for m < 0.35 n where nothing is known but that x is sparse and not negative
-    AMP                         from each start of the prior by itself, which costs least where the first is enough
-    AMP, batches of starts      the usual ones, unless the prior tells the sign: those have none
-    sampling                    for x >= 0, and for few values after the first batch, where A can be held in memory
+    pursuit                     first for m < 0.35 n if x is only known to be sparse and not negative
+    AMP                         from each start of the prior by itself, which is cheapest if the first is enough
+    AMP, batches of starts      the usual starts, unless the prior determines the sign, which they do not have
+    sampling                    for x >= 0, and for few values after the first batch, if A fits in memory
 
-Where measurements may be outliers, only AMP weighs them.
+If some measurements may be outliers, only AMP is used, because it weighs them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from fastquad.solvers.pursuit import solver as pursuit
 from fastquad.solvers.pursuit import tuning
 from fastquad.typing import Asks, Float
 
-# Below this ratio m/n pursuit comes first.
+# The ratio m/n below which pursuit comes first.
 _PURSUIT_RATIO = 0.35
 # The length of a start, relative to |x|.
 _SHORT = 0.7
@@ -45,14 +45,14 @@ _CYCLES, _VALUES_CYCLES = 12, 5
 
 
 def guided(problem: Problem) -> bool:
-    """Whether the prior of a problem has something to say that AMP alone can use."""
-    if problem.turning:  # groups of complex numbers are those of the problem
+    """Whether the prior of a problem knows something that only AMP can use."""
+    if problem.turning:  # the groups of complex numbers belong to the problem
         return False
     return problem.prior is not None and (problem.prior.kind == "denoiser" or bool(problem.prior.traits))
 
 
 def steps(problem: Problem) -> Steps:
-    """The default method, and AMP, with such a prior."""
+    """The default method and AMP with such a prior."""
     if not affordable(problem):
         needed = 16 * MATRICES * problem.n**2
         raise MemoryError(
@@ -73,10 +73,10 @@ def steps(problem: Problem) -> Steps:
 
 @dataclass
 class GuidedSearch(Search):
-    """Attempts of AMP with a prior of its own."""
+    """Attempts of AMP with the user's prior."""
 
     def verdict(self, last: bool = False) -> Outcome | None:
-        """The outcome where the best belief ends the solve.
+        """The outcome if the best belief ends the solve.
 
         A prior that is wrong, or data without noise in which AMP got stuck, can look like signal in noise: for a
         success the evidence must be e^(−m/2) at least, by fewer than m/2 numbers, unless the noise was given.
@@ -96,7 +96,7 @@ class GuidedSearch(Search):
 
     @property
     def _unpolished(self) -> bool:
-        """Polishing fits a support: the weights of another prior do not tell one."""
+        """False: polishing fits a support, which the weights of another prior do not give."""
         return self.prior.kind == "sparse" and super()._unpolished
 
     def conclude(self, best: Belief) -> Outcome:
@@ -143,7 +143,7 @@ class _Desk(Desk):
             yield from others
 
     def look(self) -> Asks[Outcome | None]:
-        """Take a sample of A's entries."""
+        """Sample A's entries."""
         self.entries = yield from sample_entries(self.problem)
         if self.entries.describe():
             yield Note(self.entries.describe())
@@ -155,7 +155,7 @@ class _Desk(Desk):
         return self.judge(found, "lm")
 
     def pursue(self) -> Asks[Outcome | None]:
-        """Pursuit, which knows no sign; an answer is turned to the one that the prior admits."""
+        """Pursuit, which ignores signs; of x and −x, the answer is the one that the prior admits."""
         problem = replace(self.problem, prior=None)
         search = yield from pursuit.Search.begin(problem, self.entries)
         levels = tuning.levels(problem)
@@ -173,7 +173,7 @@ class _Desk(Desk):
         for start in self.prior.starts(Seen(S0, phi2, self.problem.m, self.problem.n)):
             length = max(float(np.linalg.norm(start.direction)), 1e-300)
             direction = start.direction * (_SHORT * np.sqrt(phi2) / length)
-            # Of outliers a hand-over takes many descents: not after every sweep.
+            # Do not hand over after every sweep if there may be outliers: that takes many descents.
             patient = start.patient and not self.problem.outliers
             attempt = Attempt(direction, start.denoiser, Setting(start.keep, start.inner, start.norm, patient))
             outcome = yield from self._batch(search, [attempt])
@@ -213,7 +213,7 @@ class _Desk(Desk):
         return self.search
 
     def sampling(self) -> Asks[Outcome | None]:
-        """Sampling at cycling temperatures: with a slab that is not negative, or of the few values."""
+        """Sampling at cycling temperatures, for x >= 0 or for few values."""
         problem, values = self.problem, self.prior.alphabet
         if not gibbs.affordable(problem):
             return None
@@ -234,7 +234,7 @@ class _Desk(Desk):
         return None
 
     def judge(self, found: Fit, method: str) -> Outcome | None:
-        """The outcome where a fit is exact; otherwise it is remembered if it is the best."""
+        """The outcome if a fit is exact; otherwise the fit is remembered if it is the best."""
         if exact_enough(self.problem, found.residual):
             free = self.prior.freedom(found.x)
             return Outcome(found.x, found.residual, free=free, method=method, entries=self.entries)
@@ -242,7 +242,7 @@ class _Desk(Desk):
         return None
 
     def give_up(self) -> Outcome:
-        """The best answer, which proves nothing."""
+        """The best answer so far, which proves nothing."""
         if self.search is not None and (outcome := self.search.verdict(last=True)) is not None:
             return outcome
         if self.search is not None and self.search.best is not None and self.entries.independent:

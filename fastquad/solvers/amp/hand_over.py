@@ -1,4 +1,4 @@
-"""From AMP's estimate to an exact fit: Levenberg–Marquardt on the coordinates that the estimate shows."""
+"""Hand AMP's estimate over to Levenberg–Marquardt, on the coordinates that it shows, for an exact fit."""
 
 from __future__ import annotations
 
@@ -17,55 +17,59 @@ from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.solvers.parts.noise_fit import stationary
 from fastquad.typing import Asks, Float, Indices
 
-# A hand-over either converges within a few steps, or is in the wrong valley.
+# When a descent stops: it either converges within a few steps, or is in the wrong valley.
 _RULE = Rule(max_steps=20, patience=4, bottom=1e-3)
-# Nearly as many unknowns of a complex signal as measurements: valleys are long there, and several are close together.
+# The ratio of unknowns of a complex signal to measurements from which on valleys are long and close together.
 _TIGHT = 0.85
 _TIGHT_RULE = Rule(max_steps=60, patience=20, bottom=1e-3)
-# Fits below this residual may lack small coordinates only.
+# The residual below which a fit may lack only small coordinates.
 _NEARLY = 0.1
-# A fit is enlarged again only where it is this much better than the last that was: noise is not left by enlarging.
+# The ratio of residuals below which a fit is enlarged again: enlarging does not remove noise.
 _BETTER = 0.8
-# A descent is at the bottom where the gradient is this share of what it could be, at a residual above rounding.
-_LEVEL, _NOT_ROUNDING = 0.1, 1e-6
-# A start leads to the bottom of a valley from which it has an angle with at least this cosine.
-_SAME_VALLEY, _SAME_TIGHT_VALLEY = 0.9, 0.98
-# In groups, all that may be nonzero are taken up to this share of the coordinates: their block costs less than a pass.
+# The share of its largest possible value below which the gradient shows the bottom of a valley.
+_LEVEL = 0.1
+# The residual above which such a bottom is not just rounding.
+_NOT_ROUNDING = 1e-6
+# The cosine of a start with the bottom of a valley from which on it would lead there.
+_SAME_VALLEY = 0.9
+# The same where valleys are close together.
+_SAME_TIGHT_VALLEY = 0.98
+# The largest share of coordinates up to which all groups that may be nonzero are taken: their block costs under a pass.
 _GENEROUS = 0.75
 
 
 @dataclass
 class SparseHandOver:
-    """Levenberg–Marquardt on the largest coordinates, on more of them where that nearly fits."""
+    """Levenberg–Marquardt on the largest coordinates, and on more of them if that nearly fits."""
 
     problem: Problem
     cache: GrowingBlock
     #: The residual of the last fit that was enlarged.
     enlarged: float = np.inf
-    #: Where descents ended without an exact fit: the bottoms of valleys.
+    #: The bottoms of valleys: the ends of descents without an exact fit.
     bottoms: list[Fit] = field(default_factory=list)
 
     def __call__(self, walk: Walk) -> Asks[Fit]:
-        """On the coordinates that AMP holds for nonzero."""
+        """Fit the coordinates that AMP estimates to be nonzero."""
         groups = self.problem.groups
         size = int(np.count_nonzero(walk.weight > 0.1)) + 2
         if groups is not None:
             largest = 2 * int(groups.sizes.max())
             size += largest - 2
             if size > _GENEROUS * self.problem.n:
-                # Of groups fewer are enough, and far cheaper where most are not zero.
+                # Take fewer groups: enough, and far cheaper where most are not zero.
                 size = int(1.1 * np.count_nonzero(walk.weight > 0.5)) + largest
         return (yield from self.largest(walk.z.copy(), walk.z**2 + walk.v * walk.weight, size))
 
     def outcome(self, found: Fit, ensemble: Ensemble) -> Outcome | None:
-        """The outcome where a fit is exact."""
+        """The outcome if a fit is exact."""
         determined = found.support.size - self.problem.turning < self.problem.m
         if not determined or not exact_enough(self.problem, found.residual):
             return None
         return Outcome(found.x, found.residual, free=found.support.size, method="amp")
 
     def largest(self, x: Float, importance: Float, size: int) -> Asks[Fit]:
-        """From x on the most important coordinates."""
+        """Fit the most important coordinates, from x."""
         m, n = self.problem.m, self.problem.n
         size = min(size, m - 1 + self.problem.turning, n)
         support = self._largest(importance, size)
@@ -83,7 +87,7 @@ class SparseHandOver:
         return result
 
     def _fit(self, x: Float, support: Indices) -> Asks[Fit]:
-        """Levenberg–Marquardt; where it ends is remembered."""
+        """Levenberg–Marquardt on a support, remembering where it ends."""
         rule = _TIGHT_RULE if self._tight(support) else _RULE
         result = yield from fit(self.problem, x, support, rule, self.cache)
         self.at_bottom(result)
@@ -94,14 +98,14 @@ class SparseHandOver:
         return self.problem.turning and support.size - 1 > _TIGHT * self.problem.m
 
     def at_bottom(self, found: Fit) -> bool:
-        """Whether a descent ended without an exact fit at the bottom of a valley, which is remembered then."""
+        """Whether a descent ended at the bottom of a valley without an exact fit; if so, it is remembered."""
         bottom = stationary(found, _LEVEL) and found.residual > _NOT_ROUNDING
         if bottom:
             self.bottoms.append(found)
         return bottom
 
     def _bottom(self, x: Float, support: Indices) -> Fit | None:
-        """The end of an earlier descent on this support, or on a larger one, that x would lead to as well."""
+        """The end of an earlier descent, on this support or a larger one, that x would lead to as well."""
         alike = _SAME_TIGHT_VALLEY if self._tight(support) else _SAME_VALLEY
         for found in self.bottoms:
             if cosine(found.x, x, self.problem.turning) > alike and np.isin(support, found.support).all():

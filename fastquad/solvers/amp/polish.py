@@ -1,7 +1,7 @@
-"""Weighted least squares from what AMP believes, where measurements are of different noise.
+"""Improve AMP's estimate by weighted least squares, if measurements differ in noise.
 
-There AMP's own weights are those of the least precise that it still hears. So the likeliest coordinates are fitted with
-weights 1/σ_i; how many of them, the least `Σ r²/σ² + s (ln m + 2 ln n)` says.
+AMP's own weights do not use the most precise measurements fully. So the likeliest coordinates are fitted with weights
+1/σ_i; their number minimises `Σ r²/σ² + s (ln m + 2 ln n)`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.typing import Asks, Float
 
 _RULE = Rule(max_steps=20)
-# Sizes that are tried beside that of AMP.
+# The sizes of support that are tried, relative to AMP's.
 _OTHER_SIZES = (-1, 0, 1, 2)
-# A measurement has at least this share of the largest σ_i: one that is exact must not be the only one that counts.
+# The least σ_i, as a share of the largest: an exact measurement must not be the only one that counts.
 _LEAST = 1e-6
 
 
@@ -46,6 +46,6 @@ def polished(problem: Problem, best: Belief, cache: GrowingBlock) -> Asks[Belief
 
 
 def _score(problem: Problem, found: Fit, sigma: Float) -> float:
-    """χ² with the price of each coordinate."""
+    """χ² plus the price of each coordinate."""
     price = math.log(problem.m) + 2 * math.log(problem.n)
     return float(np.sum((found.r / sigma) ** 2)) + found.support.size * price

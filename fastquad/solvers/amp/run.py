@@ -1,7 +1,7 @@
 """AMP's loop: several attempts side by side, which share every pass over A.
 
-What it knows of the signal is in each attempt's denoiser (`fastquad.priors.base`), what it knows of the noise in the
-score of its model (`fastquad.noise`), what it knows of A in its ensemble.
+The signal is described by each attempt's denoiser (`fastquad.priors.base`), the noise by the score of its model
+(`fastquad.noise`), and A by the ensemble.
 """
 
 from __future__ import annotations
@@ -20,39 +20,53 @@ from fastquad.solvers.amp.ensemble import Ensemble, Pass
 from fastquad.solvers.parts.descent import Fit
 from fastquad.typing import Asks, Float
 
-# A relative residual below this shows that AMP has turned towards x.
+# The relative residual below which AMP has turned towards x.
 _NEAR = 0.6
-# A hand-over that failed is repeated when the residual has fallen by a fifth.
+# The ratio to which the residual must fall before a failed hand-over is repeated.
 _NEARER = 0.8
-# A run has settled after this many sweeps in a row …
+# The number of sweeps in a row, small in all of the three following senses, after which a run has settled.
 _STILL = 2
-# … that move z by less than these shares of the posterior's variance and of |z|².
-_MOVED, _ROUNDING = 0.02, 1e-6
-# … and the variance itself by less than this share.
+# The squared move of z in a small sweep, as a share of the posterior's variance.
+_MOVED = 0.02
+# The squared move of z in a small sweep, as a share of |z|².
+_ROUNDING = 1e-6
+# The change of the variance in a small sweep, as a share of it.
 _VARIANCE_MOVED = 0.02
-# A run that explains more of y than this goes on until it has settled.
-_PREDICTS, _MOST_SWEEPS = 0.3, 60
-# A patient run has settled where it moves this share of what settles others.
+# The share of y that a run must explain to go on until it has settled.
+_PREDICTS = 0.3
+# The largest number of sweeps of such a run.
+_MOST_SWEEPS = 60
+# The move at which a patient run has settled, as a share of that of others.
 _CREEPS = 0.1
-# Sweeps that take two passes are fewer.
+# The largest number of sweeps if each takes two passes.
 _COSTLY_SWEEPS = 30
-# Above m = n the residual of a run that succeeds falls by 3% in every few sweeps (at most 7 in 175 such runs), and does
-# not stand still within 1%: a run without that has settled elsewhere, or lost what it had. Below, one that succeeds may
-# wander for long.
-_PROGRESS, _PATIENCE, _FLAT, _FLAT_SWEEPS = 0.97, 10, 0.01, 3
-# Two runs that agree this well are one; looked for from this sweep on.
-_SAME, _LOOK = 0.98, 3
-# A run goes to and fro where two sweeps move it by less than this share of what one does: then steps are halved.
+# The four constants that end a run for m > n. There the residual of a run that succeeds falls by 3% in every few sweeps
+# (at most 7 in 175 such runs), and does not stand still within 1%; for m < n it may wander for long.
+# The ratio of residuals that counts as progress.
+_PROGRESS = 0.97
+# The largest number of sweeps without progress.
+_PATIENCE = 10
+# The relative range of residuals that stand still.
+_FLAT = 0.01
+# The number of sweeps within that range.
+_FLAT_SWEEPS = 3
+# The cosine above which two runs are the same.
+_SAME = 0.98
+# The sweep from which on runs are compared.
+_LOOK = 3
+# The ratio of the move in two sweeps to that in one below which a run oscillates: then steps are halved.
 _TO_AND_FRO = 0.25
-# |x|² is taken from the estimate from this sweep on, where that explains this share of y.
-_OWN_SCALE, _EXPLAINED = 4, 0.1
+# The sweep from which on |x|² is taken from the estimate.
+_OWN_SCALE = 4
+# The share of y that the estimate must explain for that.
+_EXPLAINED = 0.1
 
 
 class Setting(NamedTuple):
-    """How AMP goes on from a start: what it keeps of the old estimate, its inner steps, |x|² as a multiple of y's.
+    """How AMP runs from a start: the share of the old estimate it keeps, its inner steps, |x|² relative to y's.
 
-    A patient run creeps towards x: it takes all of its sweeps, unless it moves ten times less than another that has
-    settled, and hands over after each of them, where that reads no more of A.
+    A patient run creeps towards x: it takes all of its sweeps, unless it moves ten times less than what settles others,
+    and hands over after each of them, if that reads no more of A.
     """
 
     keep: float = 0.4
@@ -64,7 +78,7 @@ class Setting(NamedTuple):
 class Attempt(NamedTuple):
     """A start (n,), the denoiser that goes with it, and the setting.
 
-    A start that is near x already says how near, by its variances `v`: it is swept before it is estimated anew.
+    A start that is near x has variances `v`, which say how near: its first sweep comes before its first estimate.
     """
 
     start: Float
@@ -74,24 +88,24 @@ class Attempt(NamedTuple):
 
 
 class HandOver(Protocol):
-    """What takes a run's estimate over: a descent in the coordinates of the structure that the estimate shows."""
+    """A descent from a run's estimate, in the coordinates of the structure that the estimate shows."""
 
     def __call__(self, walk: Walk) -> Asks[Fit]:
         """The fit that the descent ends at."""
 
     def outcome(self, found: Fit, ensemble: Ensemble) -> Outcome | None:
-        """The outcome where a fit is exact, which ends the solve."""
+        """The outcome if a fit is exact, which ends the solve."""
 
 
 @dataclass
 class Best:
-    """The state (z, v, π) of a run with the smallest residual, and what the residuals since then were."""
+    """The state (z, v, π) of a run at its smallest residual, and the residuals since then."""
 
     state: Float = field(default_factory=lambda: np.zeros((3, 0)))
     residuals: list[float] = field(default_factory=lambda: [np.inf])
 
     def note(self, residual: float, state: Float) -> None:
-        """Take the residual of a state."""
+        """Record the residual of a state."""
         if residual < _PROGRESS * self.residuals[0]:
             self.state, self.residuals = state, [residual]
         else:
@@ -126,7 +140,7 @@ class Walk:
         self.r, self.S = ensemble.y, ensemble.S0
         self.score: Score = self.noise.score(self.r)
         self.memory: Float | float = 0.0
-        #: The estimate that the last pass was made with, and what it explains of y.
+        #: The estimate of the last pass, and the share of y that it explains.
         self.swept: Estimate | None = None
         self.r2 = 0.0
         self.best = Best()
@@ -139,7 +153,7 @@ class Walk:
     def estimate(self) -> None:
         """Estimate x from S; a run that grows without bound ends."""
         if self.warm and self.swept is None:
-            return  # its first pass comes first
+            return  # a start with variances has its first pass first
         before = self.z.copy()
         D = self.score.power * self.ensemble.gain / (2 * self.problem.m)
         self.denoiser.estimate(self.S, D, self.at, self.phi2, self.setting.keep, self.setting.inner)
@@ -168,7 +182,7 @@ class Walk:
             self.settled = self.ended = True
 
     def level(self) -> float:
-        """How far the run is from x, as its residuals tell."""
+        """The distance of the run from x, estimated from its residuals."""
         size = np.sqrt(
             float(self.score.weight @ self.r**2) / max(float(self.score.weight @ self.ensemble.y**2), 1e-300)
         )
@@ -185,7 +199,7 @@ class Walk:
         return turn and self.level() < min(_NEAR, _NEARER * self.tried)
 
     def target(self) -> Float:
-        """What the next residual is taken against: y, and the memory of this one."""
+        """The target of the next residual: y plus the memory term of this one."""
         if self.warm and self.swept is None:
             return self.ensemble.y
         q = float(self.z @ self.z)
@@ -194,7 +208,7 @@ class Walk:
         return self.ensemble.y + self.memory
 
     def receive(self, found: Pass) -> None:
-        """Take what a pass found."""
+        """Take the result of a pass."""
         n = self.problem.n
         self.r, self.score, self.S = found.r, found.score, found.S
         self.S += np.outer(self.z, self.z)
@@ -212,7 +226,7 @@ class Walk:
         if self.problem.m > n and self.best.passed and (self.problem.noiseless or self.r2 < _PREDICTS):
             self.ended = True
             if self.best.residuals[0] < min(_NEAR, self.tried):
-                # From where it was nearest, a descent may still get there.
+                # Return to its best state: a descent from there may still succeed.
                 self.z[:], self.v[:], self.weight[:] = self.best.state
                 self.tried = np.inf
 
@@ -231,9 +245,9 @@ class Walk:
 def run(
     walks: list[Walk], hand_over: HandOver | None, max_sweeps: int, watch: Callable[[Walk], Belief | None] | None = None
 ) -> Asks[bool]:
-    """Let runs go on side by side, until each has ended or had its sweeps; whether one was handed over exactly.
+    """Run attempts side by side until each has ended or used up its sweeps; returns whether one ended in an exact fit.
 
-    `watch` is shown the run that explains most of y after each pass, and says what is believed of it.
+    After each pass `watch` gets the run that explains most of y, and returns the belief to report.
     """
     while active := [walk for walk in walks if walk.goes_on(max_sweeps)]:
         for walk in active:
@@ -260,7 +274,7 @@ def run(
 
 
 def _handed_over(walk: Walk, hand_over: HandOver | None) -> Asks[bool]:
-    """Hand a run over where it is time; whether the fit is exact."""
+    """Hand a run over if it is time; returns whether the fit is exact."""
     if hand_over is None or not walk.hands_over():
         return False
     walk.tried = walk.level()
@@ -273,13 +287,13 @@ def _handed_over(walk: Walk, hand_over: HandOver | None) -> Asks[bool]:
 
 
 def cosine(a: Float, b: Float, turning: bool = False) -> float:
-    """The cosine of two estimates, up to sign; of complex ones, up to a phase."""
+    """The cosine of two estimates up to sign, or of complex ones up to a phase."""
     inner = float(abs(np.vdot(a.view(np.complex128), b.view(np.complex128)))) if turning else abs(float(a @ b))
     return inner / max(float(np.linalg.norm(a) * np.linalg.norm(b)), 1e-300)
 
 
 def _drop_doubles(walks: list[Walk]) -> None:
-    """End each run that another one, which explains more, agrees with."""
+    """End each run that agrees with another one that explains more."""
     for walk in walks:
         if walk.ended or walk.sweeps < _LOOK:
             continue

@@ -1,4 +1,4 @@
-"""AMP's attempts, one batch after the other, and what is made of their ends: for AMP alone and for the default."""
+"""AMP's attempts, one batch after the other, and the outcome of the best: for the method AMP and for the default."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from fastquad.solvers.amp.trimmed import RobustHandOver
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
 from fastquad.typing import Asks
 
-# No sound measurement is this many standard deviations off.
+# The number of standard deviations that no sound measurement is off.
 _FAR = 6.0
-# What is said where the measurements bend.
+# The note if y is not proportional to what x explains of it.
 _BENT = "But y is not proportional to what x explains of it, as where a sensor saturates: the length of x is uncertain."
-#: Runs settle within this many sweeps, mostly; those that do not may go on up to the second, after other starts.
-SWEEPS, MAX_SWEEPS = 20, 60
+#: The number of sweeps within which most runs settle.
+SWEEPS = 20
+#: The largest number of sweeps for the others, which go on after other starts were tried.
+MAX_SWEEPS = 60
 
 
 @dataclass
@@ -42,18 +44,18 @@ class Search:
     fit: Fit | None = None
     beliefs: list[Belief] = field(default_factory=list)
     unsettled: list[Walk] = field(default_factory=list)
-    #: What the belief that was told last explains.
+    #: The share of y that the last reported belief explains.
     told: float = 0.0
 
     @classmethod
     def begin(cls, problem: Problem, entries: Entries, cache: GrowingBlock) -> Asks[Search]:
-        """Read what AMP starts from."""
+        """Read what AMP needs for its starts."""
         ensemble = yield from prepare(problem, entries)
         hand_over = (RobustHandOver if problem.outliers else SparseHandOver)(problem, cache)
         return cls(problem, entries, ensemble, SparseStarts(problem, ensemble), hand_over)
 
     def batch(self, attempts: list[Attempt], max_sweeps: int = SWEEPS) -> Asks[Outcome | None]:
-        """Run these attempts; the outcome where one of them ends the solve. What has not settled is kept for later."""
+        """Run these attempts; returns the outcome if one ends the solve. Those that have not settled are kept."""
         return (yield from self._run([Walk(self.problem, self.ensemble, each) for each in attempts], max_sweeps))
 
     def go_on(self, max_sweeps: int = MAX_SWEEPS) -> Asks[Outcome | None]:
@@ -98,7 +100,7 @@ class Search:
         return unequal and self.best is not None and self.best.found and self.best.answer is None
 
     def _watch(self, walk: Walk) -> Believed | None:
-        """What is believed of a run that has not settled, where it explains more of y than any before."""
+        """The belief of a run that has not settled, if it explains more of y than any before."""
         if walk.sweeps < 3 or not walk.r2 > self.told or self.problem.noiseless or not self.entries.independent:
             return None
         if self.best is not None and self.best.found:
@@ -108,7 +110,7 @@ class Search:
         return None if held is None else held.report()
 
     def verdict(self, last: bool = False) -> Outcome | None:
-        """The outcome where the best belief ends the solve; one that is too noisy must be confirmed, or the last."""
+        """The outcome if the best belief ends the solve; one that is too noisy must be confirmed, unless `last`."""
         best = self.best
         if best is None or not best.found:
             return None
@@ -120,7 +122,7 @@ class Search:
         return None
 
     def conclude(self, best: Belief) -> Outcome:
-        """The outcome of a belief that was found; where y bends, the length of x is less certain than AMP takes it."""
+        """The outcome of a belief; if y is not proportional to what x explains, the length of x is less certain."""
         bent = 0.0 if self._weighs else bend(self.ensemble.y, best.r)
         if bent:
             best = best.of_unsure_length(bent)
@@ -137,7 +139,7 @@ class Search:
         )  # fmt: skip
 
     def suspicion(self) -> str:
-        """A sentence where the data look as if they held outliers, and none are allowed for; else nothing."""
+        """A sentence if the data seem to have outliers and `outliers` is False; else empty."""
         if self._weighs or not self.entries.independent:
             return ""
         left = [self.ensemble.y] if self.best is None else [self.ensemble.y, self.best.r]
@@ -147,7 +149,7 @@ class Search:
         return ""
 
     def give_up(self) -> Outcome:
-        """The best that was found, which proves nothing."""
+        """The best belief, which proves nothing."""
         if self.best is not None and self.entries.independent:
             best = self.best
             return Outcome(best.x, best.residual, End.STAGNATED, note=self.suspicion(), method="amp")

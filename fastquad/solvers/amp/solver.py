@@ -33,7 +33,7 @@ from fastquad.solvers.amp.starts import BATCHES
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import GrowingBlock
 
-# After these batches the runs that have not settled go on.
+# The batches after which runs that have not settled go on.
 _GO_ON = (1, 3, 4, 5, 6)
 
 
@@ -49,10 +49,10 @@ class AMP(Solver):
     Parameters
     ----------
     n_attempts : int
-        How many starts and settings to try: the first 18 differ in their start, the 12 after them in their settings.
-        They come in batches, which share their passes over A.
+        The number of starts and settings to try: the first 18 differ in their starts, the next 12 in their settings.
+        They run in batches, which share their passes over A.
     max_sweeps : int
-        At most so many sweeps, of a pass each, in one batch.
+        The largest number of sweeps, of a pass each, in one batch.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where AMP starts for a sparse signal, the likeliest first, in batches that share their passes over A.
+"""The starts of AMP for a sparse signal, the likeliest first, in batches that share their passes over A.
 
 All have the length .7 φ. With S0 the first weighted sum, v1 and v2 its leading eigenvectors, `sp(a)` the leading
 eigenvector of S0 on {S0_ll > a φ² sqrt(log n/m)} and `c_i` its column at the i-th largest diagonal entry:
@@ -25,7 +25,7 @@ from fastquad.solvers.amp.ensemble import Ensemble
 from fastquad.solvers.amp.run import Attempt, Setting
 from fastquad.typing import Float
 
-#: How many attempts each batch has, without those from blocks.
+#: The number of attempts in each batch, without those from blocks.
 BATCHES = (2, 5, 7, 4, 6, 6)
 
 # (keep, norm, ρ, inner) of the attempts with other settings.
@@ -37,7 +37,7 @@ _OTHERS = (
 
 
 def denoiser(problem: Problem, rho: float, phi2: float, learns: bool = True) -> Denoiser:
-    """That of a sparse signal with |x|² of about phi2, beside the values that are known."""
+    """The denoiser of a sparse signal with |x|² of about phi2, and with its known values."""
     if not problem.fixed:
         return spike_slab(problem.n, problem.groups, rho, phi2, learns)
     known = problem.known
@@ -47,7 +47,7 @@ def denoiser(problem: Problem, rho: float, phi2: float, learns: bool = True) -> 
 
 
 class SparseStarts:
-    """The starts for a sparse signal; what several of them need is computed once."""
+    """The starts for a sparse signal; what several of them share is computed once."""
 
     def __init__(self, problem: Problem, ensemble: Ensemble) -> None:
         self.problem, self.ensemble = problem, ensemble
@@ -70,14 +70,14 @@ class SparseStarts:
         if number == 1:
             yield self.first, 0.5
             if self.problem.fixed:
-                # The entry at a known value may be too small to tell the sign of the others.
+                # Try the other sign too: the entry at a known value may be too small to determine it.
                 other = self.first.copy()
                 other[self.problem.known] *= -1
                 yield other, 0.5
             if n > 1:
                 yield self.on_likely(1.0), 0.2
             for j in self.problem.known:
-                # Of a known value w the column is w x, and noise.
+                # Start from the column at a known value w, which is w x plus noise.
                 yield self.ensemble.S0[:, j], 0.5
         elif number == 2 and n > 1:
             yield self.on_likely(0.5), 0.3
@@ -112,11 +112,11 @@ class SparseStarts:
 
     @property
     def second(self) -> Float:
-        """v2 of S0: for a complex signal every eigenvector has a twin, turned by i."""
+        """v2 of S0; for a complex signal the third, because each eigenvector comes with i times itself."""
         return self.spectrum[1][:, -3 if self.problem.turning and self.problem.n > 2 else -2]
 
     def random(self) -> Float:
-        """A random vector in the directions that S0 is large in."""
+        """A random vector in the directions in which S0 is large."""
         values, vectors = self.spectrum
         return vectors @ (np.maximum(values, 0.0) * self.problem.rng.standard_normal(values.size))
 

@@ -1,11 +1,11 @@
-"""From AMP's estimate to an exact fit, in the coordinates of what the prior has found.
+"""Hand AMP's estimate over to a descent in the coordinates that the prior gives, for an exact fit.
 
-rounds        the nearest signal of the prior, and the products of it
+rounds        the nearest signal of the prior, and its products
 nonnegative   Levenberg–Marquardt on a support with z >= 0
 a matrix U    Levenberg–Marquardt on `U^T Ã_i U`
 otherwise     Levenberg–Marquardt on a support
 
-Where a fit leaves little, small coordinates may be missing: the prior names those that explain most of the residual.
+If a fit leaves little, small coordinates may be missing: the prior names those that explain most of the residual.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fastquad.solvers.amp.trimmed import RobustHandOver
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.typing import Asks, Float, Indices
 
-# A hand-over either converges within a few steps, or is in the wrong valley.
+# When a descent stops: it either converges within a few steps, or is in the wrong valley.
 _RULE = Rule(max_steps=20, patience=4)
-# Fits below this residual may lack small coordinates only.
+# The residual below which a fit may lack only small coordinates.
 _NEARLY = 0.1
-# A fit is enlarged again only where it is this much better than the last that was.
+# The ratio of residuals below which a fit is enlarged again.
 _BETTER = 0.8
 
 
@@ -39,7 +39,7 @@ class StructuredHandOver(SparseHandOver):
 
     @property
     def prior(self) -> Prior:
-        """What is known of x."""
+        """The prior, which is never None here."""
         assert self.problem.prior is not None
         return self.problem.prior
 
@@ -48,13 +48,13 @@ class StructuredHandOver(SparseHandOver):
         return (yield from self.descend(walk.z.copy(), walk.weight.copy()))
 
     def outcome(self, found: Fit, ensemble: Ensemble) -> Outcome | None:
-        """The outcome where a fit is exact; how many numbers it took is the verdict's business."""
+        """The outcome if a fit is exact; the verdict counts its free numbers."""
         if not exact_enough(self.problem, found.residual):
             return None
         return Outcome(found.x, found.residual, free=self.prior.freedom(found.x), method="amp")
 
     def descend(self, z: Float, weight: Float) -> Asks[Fit]:
-        """From an estimate, and what goes with it."""
+        """Descend from an estimate z with the weights of its coordinates."""
         if self.prior.rounds:
             return (yield from self._rounded(self.prior.nearest(z)))
         m, n = self.problem.m, self.problem.n
@@ -94,7 +94,7 @@ class StructuredHandOver(SparseHandOver):
         return Fit(x, descent.residual, np.arange(self.prior.freedom(x)), descent.W, descent.r)
 
     def fit(self, z: Float, support: Indices) -> Asks[Fit]:
-        """Levenberg–Marquardt on a support, as the prior lets it move."""
+        """Levenberg–Marquardt on a support, with z >= 0 if the prior says so."""
         if self.prior.signed:
             return (yield from fit(self.problem, z, support, _RULE, self.cache))
         return (yield from nonnegative_fit(self.problem, z, support, self.cache))
@@ -111,7 +111,7 @@ class RobustStructuredHandOver(RobustHandOver):
 def nonnegative_fit(problem: Problem, x: Float, support: Indices, cache: GrowingBlock) -> Asks[Fit]:
     """Levenberg–Marquardt on a support with x >= 0, a `Step` at its end."""
     m, n, s = problem.m, problem.n, support.size
-    # Steps may be rejected: a block that is read once is cheaper than a pass for each.
+    # Read the block once if it fits: steps may be rejected, and each would cost a pass.
     small = cache.affordable(support)
     flat = (yield from cache.read(support)).reshape(m * s, s) if small else None
 

@@ -1,11 +1,11 @@
-"""The hand-over where some measurements may be anything: Levenberg–Marquardt on the sound ones, which it finds.
+"""The hand-over if there may be outliers: find the sound measurements, and fit them by Levenberg–Marquardt.
 
-Rows I with P(sound) > 1/2 are fitted, on at most .7 |I| coordinates; then those are taken whose residual is within
-three standard deviations of the fit, of which the median tells, and so on. It is exact where
+Measurements I with P(sound) > 1/2 are fitted, on at most .7 |I| coordinates; then I becomes those whose residual is
+within three standard deviations, estimated from the median, and so on. The fit is exact if
 
     m' = #{|r_i| < 1e-9 φ²},   m' > m/2,   30 (m' − s) >= log2 (m choose m') + log2 (n choose s) + s + 20:
 
-no choice of rows and coordinates fits so many by chance.
+no choice of measurements and coordinates fits m' measurements by chance.
 """
 
 from __future__ import annotations
@@ -27,22 +27,26 @@ from fastquad.typing import Asks, Float, Indices
 
 _RULE = Rule(max_steps=10)
 _ROUNDS = 12
-# A measurement that is left out keeps this share of its weight, which is nothing.
+# The weight of a measurement that is left out: as good as zero.
 _NOTHING = 1e-9
-# A residual below this share of φ² is rounding.
+# The share of φ² below which a residual is rounding.
 _ROUNDING = 1e-9
-# The certificate: bits of a residual that vanishes, and bits to spare.
-_BITS, _SPARE = 30, 20
-# At most this share of the sound measurements is the number of coordinates.
+# The bits of evidence in a residual that vanishes.
+_BITS = 30
+# The bits of evidence that must be left.
+_SPARE = 20
+# The largest number of coordinates, as a share of the sound measurements.
 _SHARE = 0.7
-# A fit that leaves less than this may lack small coordinates only; it is enlarged this often.
-_NEARLY, _LARGER = 0.1, 2
+# The residual below which a fit may lack only small coordinates.
+_NEARLY = 0.1
+# How often such a fit is enlarged.
+_LARGER = 2
 
 Flags = NDArray[np.bool_]
 
 
 class RobustHandOver(SparseHandOver):
-    """The hand-over to the measurements that agree; exact where they are more than chance could fit."""
+    """The hand-over to measurements that agree; exact if they are more than chance could fit."""
 
     def __call__(self, walk: Walk) -> Asks[Fit]:
         sound = int(np.count_nonzero(walk.score.weight > 0.5))
@@ -50,7 +54,7 @@ class RobustHandOver(SparseHandOver):
         return (yield from trimmed(self.problem, walk, support, self.cache))
 
     def support(self, walk: Walk, most: int) -> Indices:
-        """The coordinates to fit, at most so many."""
+        """The coordinates to fit, at most `most`."""
         size = min(int(np.count_nonzero(walk.weight > 0.1)) + 2, most)
         return np.sort(np.argsort(-(walk.z**2 + walk.v * walk.weight), kind="stable")[:size])
 
@@ -73,7 +77,7 @@ def trimmed(problem: Problem, walk: Walk, support: Indices, cache: GrowingBlock)
     scale = walk.ensemble.phi2 / math.sqrt(walk.ensemble.gain)
     found, sound = yield from _alternate(problem, walk.z.copy(), support, sound, scale, cache)
     for _ in range(_LARGER):
-        # Small coordinates may be missing: those that explain most of what the sound measurements leave.
+        # Add the coordinates that explain most of the residual of the sound measurements: small ones may be missing.
         target = min(int(1.25 * support.size) + 1, int(_SHARE * np.count_nonzero(sound)), problem.n)
         left = float(np.linalg.norm(found.r[sound])) / float(np.linalg.norm(problem.y[sound]))
         if certified(problem, found, scale) or left > _NEARLY or target <= support.size:
@@ -89,10 +93,10 @@ def trimmed(problem: Problem, walk: Walk, support: Indices, cache: GrowingBlock)
 def _alternate(
     problem: Problem, x: Float, support: Indices, sound: Flags, scale: float, cache: GrowingBlock
 ) -> Asks[tuple[Fit, Flags]]:
-    """Fit the sound measurements, and take those for sound that the fit explains, in turn."""
+    """Alternate between fitting the sound measurements and taking those for sound that the fit explains."""
     for _ in range(_ROUNDS):
         found = yield from fit(problem, x, support, _RULE, cache, np.where(sound, 1.0, _NOTHING))
-        # Of m measurements the fit explains s by itself: the middle of the others.
+        # Take the median of all but the s measurements that the fit explains by itself.
         rank = min(problem.m - 1, -(-(problem.m + support.size + 1) // 2) - 1)
         deviation = float(np.partition(np.abs(found.r), rank)[rank]) / 0.6745
         within = np.abs(found.r) <= max(3 * deviation, _ROUNDING * scale)
@@ -117,7 +121,7 @@ def certified(problem: Problem, found: Fit, scale: float) -> bool:
 
 
 def describe(m: int, count: int, s: int) -> str:
-    """What is proven, in words."""
+    """A sentence on what is proven."""
     return (
         f"Exact for {count} of {m} measurements: x has {s} free coordinates and fits {count} measurements to 1e-9, of "
         f"which chance could fit {s}. The other {m - count} contradict it (`solution.outliers`). Certified up to sign, "

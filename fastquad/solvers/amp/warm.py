@@ -1,7 +1,7 @@
 """Starts of AMP that are near x already: from the fit of another method, and from AMP on a block of A.
 
-A block of the likeliest coordinates is in memory, so that many starts cost little there. What AMP explains of y on it
-is biased by their choice: it is no answer, but a start.
+A block of the likeliest coordinates fits in memory, so many starts cost little there. What AMP explains of y on it is
+biased by the choice of coordinates: it is no answer, but a good start.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from fastquad.solvers.amp.run import Attempt, Walk, run
 from fastquad.solvers.amp.starts import SparseStarts, denoiser
 from fastquad.typing import Asks, Float, Indices
 
-# How many of the likeliest coordinates are taken.
+# The numbers of coordinates in the blocks.
 SIZES = (50, 120)
-# At most this many sweeps on a block.
+# The largest number of sweeps on a block.
 _SWEEPS = 30
-# The variances of a start, relative to |x|², of its nonzeros together and of the others together.
+# The total variance of a start's nonzeros, and that of its zeros, relative to |x|².
 _UNSURE = 1e-3
 
 
@@ -34,7 +34,7 @@ def near(problem: Problem, ensemble: Ensemble, x: Float) -> Attempt:
     """An attempt from x, whose nonzeros are most of the signal."""
     support = np.flatnonzero(x)
     q = float(x @ x)
-    # A fit may be far too long or too short; its direction is what counts.
+    # Clip the length: a fit may be far too long or too short, and only its direction counts.
     length = np.clip(q, 0.3 * ensemble.phi2, 1.1 * ensemble.phi2)
     z = x * np.sqrt(length / q)
     v = np.full(problem.n, _UNSURE * length / problem.n)
@@ -69,7 +69,7 @@ def _on_block(problem: Problem, entries: Entries, members: Indices) -> Asks[Floa
     small = replace(problem, n=members.size, x0=None, prior=None, groups=groups)
     answers = _Answers(RawTensor(np.ascontiguousarray(block)))
     walks: list[Walk] = answers.finish(_every_start(small, entries))
-    # Read from memory, but read.
+    # Charge the passes over the block, although it is in memory.
     yield Reread(answers.passes * (members.size / problem.n) ** 2)
     settled = [walk for walk in walks if walk.settled and walk.swept is not None]
     if not settled:
@@ -90,13 +90,13 @@ def _every_start(problem: Problem, entries: Entries) -> Asks[list[Walk]]:
 
 
 class _Answers:
-    """Answers what a routine asks for from a small tensor, and counts its passes."""
+    """Answers the requests of a generator from a small tensor, and counts the passes."""
 
     def __init__(self, A: RawTensor) -> None:
         self.A, self.passes = A, 0.0
 
     def finish(self, routine: Asks[list[Walk]]) -> list[Walk]:
-        """Run a routine to its end; what it returns."""
+        """Run a generator to its end; returns its result."""
         answer = None
         while True:
             try:
