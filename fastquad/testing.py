@@ -1,11 +1,11 @@
-"""Whether the contractions of a kind of measurements agree with each other, for users who bring their own; and priors.
+"""Check measurements and priors of your own: whether contractions agree with each other, and denoisers with AMP.
 
-The objective `f(x) = Σ_i (x^T Ã_i x − y_i)²/(4m)` is a quartic along every line, for which the difference quotient
+The objective `f(x) = Σ_i (x^T Ã_i x − y_i)²/(4m)` is a quartic along every line, so the difference quotient
 
     f'(0) = (f(−2h) − 8 f(−h) + 8 f(h) − f(2h)) / (12 h)
 
-is exact whatever h is: it is compared with the gradient `W^T r / m` without any error but rounding. The other
-contractions are compared with the matrices themselves, or with `products`.
+is exact for any h, and differs from the gradient `W^T r / m` only by rounding. The other contractions are compared with
+the matrices themselves, or with `products`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class PriorCheck:
     Attributes
     ----------
     problems : list of str
-        What is not as AMP expects it, a sentence each.
+        The problems that were found, a sentence for each.
     ok : bool
-        Whether there is none.
+        Whether there are none.
 
     Examples
     --------
@@ -54,10 +54,10 @@ class PriorCheck:
 
 
 def check_prior(prior: Prior, n: int, *, rng: Any = None) -> PriorCheck:
-    """Whether a prior of your own does what AMP expects of it.
+    """Check whether a prior of your own does what AMP expects of it.
 
-    Its `denoise(b, a)` must give finite arrays of shape (n,), no negative variance, and be the posterior of something:
-    the derivative of E x_j by b_j is Var x_j, whatever is known of x. That is compared with difference quotients.
+    Its `denoise(b, a)` must return finite arrays of shape (n,) without negative variances, and be the posterior of some
+    prior: the derivative of E x_j with respect to b_j is then Var x_j, which is compared with difference quotients.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def check_prior(prior: Prior, n: int, *, rng: Any = None) -> PriorCheck:
     n : int
         The length of the signals to try it on.
     rng : int or numpy.random.Generator, optional
-        For what it is tried on; without one, a fixed seed is used.
+        For the inputs that it is tried on; without one, a fixed seed is used.
 
     Returns
     -------
@@ -128,7 +128,7 @@ class GradientCheck:
     errors : dict of float
         For the gradient and for each contraction, the largest error relative to the largest value.
     tol : float
-        What counts as agreement.
+        The largest error that counts as agreement.
     ok : bool
         Whether every error is at most `tol`.
 
@@ -152,14 +152,14 @@ class GradientCheck:
 def check_gradient(A: Any, x: ArrayLike | None = None, *, tol: float = 1e-6, rng: Any = None) -> GradientCheck:
     """Compare the gradient with difference quotients of the objective, and the contractions with each other.
 
-    For measurements of your own (a subclass of `fastquad.Measurements`): run it once, on a small case. It reads A a
-    few dozen times, and all of it through `matrices`.
+    For measurements of your own (a subclass of `fastquad.Measurements`): run it once, on a small case. It reads A a few
+    dozen times, also through `matrices`.
 
     Parameters
     ----------
     A : Measurements, array of shape (m, n, n), or path of a .npy file
     x : array of shape (n,), optional
-        Where to compare; default: a random point.
+        The point of comparison; default: a random one.
     tol : float
         The largest relative error that counts as agreement.
     rng : int or numpy.random.Generator, optional
@@ -188,11 +188,11 @@ def check_gradient(A: Any, x: ArrayLike | None = None, *, tol: float = 1e-6, rng
 
 
 def check_measurements(A: Any, *, tol: float = 1e-6, rng: Any = None) -> GradientCheck:
-    """Run the conformance suite on measurements of your own; an error that lists what does not hold.
+    """Run the conformance suite on measurements of your own; an error lists everything that fails.
 
-    Every solver works on a kind of measurements for which this passes: contractions agree with the matrices and with
-    each other (`check_gradient`), have the shapes and dtypes that they should, leave what they are given as it was,
-    give the same bits again and on any number of threads, and have a cost between nothing and a few passes.
+    Every solver works with measurements that pass: contractions agree with the matrices and with each other
+    (`check_gradient`), have the right shapes and dtypes, do not modify their arguments, give the same bits again and on
+    any number of threads, and have a cost between zero and a few passes.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def check_measurements(A: Any, *, tol: float = 1e-6, rng: Any = None) -> Gradien
     Raises
     ------
     AssertionError
-        Where something does not hold, with all that does not.
+        If a check fails, with all that fail.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def check_measurements(A: Any, *, tol: float = 1e-6, rng: Any = None) -> Gradien
 
 
 def _wrong_attributes(A: Measurements) -> list[str]:
-    """What is missing of m, n and dtype."""
+    """Problems with m, n and dtype."""
     wrong = [f"`{name}` must be a positive int" for name in ("m", "n") if not _is_count(getattr(A, name, None))]
     if not isinstance(getattr(A, "dtype", None), np.dtype):
         wrong.append("`dtype` must be a numpy.dtype")
@@ -249,7 +249,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _calls(A: Measurements, rng: np.random.Generator) -> list[tuple[Any, ...]]:
-    """Each contraction, with what it is given; for one signal and for two."""
+    """Each contraction with its arguments, for one signal and for two."""
     m, n = A.m, A.n
     some = np.sort(rng.permutation(n)[:_N_COORDINATES])
     found: list[tuple[Any, ...]] = [("diagonals",), ("rows", some), ("block", some)]
@@ -260,7 +260,7 @@ def _calls(A: Measurements, rng: np.random.Generator) -> list[tuple[Any, ...]]:
 
 
 def _wrong_call(A: Measurements, name: str, given: list[Any]) -> list[str]:
-    """What is wrong with one contraction: its arguments afterwards, its dtype, its bits."""
+    """Problems with one contraction: modified arguments, a wrong dtype, bits that change."""
     before = [each.copy() for each in given]
     contraction = getattr(A, name)
     first, again, threaded = (contraction(*given, n_threads=count) for count in (1, 1, 3))
@@ -277,7 +277,7 @@ def _wrong_call(A: Measurements, name: str, given: list[Any]) -> list[str]:
 
 
 def _wrong_costs(A: Measurements, rng: np.random.Generator) -> list[str]:
-    """The costs that are no number of passes."""
+    """Costs that are not a plausible number of passes."""
     some = np.arange(min(2, A.n))
     asked = [Products(rng.standard_normal(A.n)), Diagonals(), Rows(some), Block(some, some)]
     costs = {type(request).__name__: request.cost(A) for request in asked}
@@ -305,7 +305,7 @@ def _gradient_error(A: Measurements, x: Float, rng: np.random.Generator) -> floa
         d /= np.linalg.norm(d)
         values = np.array([f(x + t * h * d) for t in (-2, -1, 1, 2)])
         slope = float(values @ np.array([1.0, -8.0, 8.0, -1.0])) / (12 * h)
-        # Rounding in f, divided by h, is what the quotient cannot see below.
+        # Allow for the rounding of f, which the quotient divides by h.
         scale = max(abs(slope), float(np.linalg.norm(gradient)), 1e-9 * float(values.max()) / h)
         error = abs(slope - float(gradient @ d))
         worst = max(worst, error / scale if scale > 0 else 0.0)

@@ -1,4 +1,4 @@
-"""What is known of the signal."""
+"""Priors: what is known of the signal."""
 
 from fastquad.priors.base import Prior
 from fastquad.priors.discrete import Discrete

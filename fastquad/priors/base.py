@@ -1,8 +1,8 @@
-"""What a prior is: what it knows of the signal, in the words in which methods ask for it.
+"""The interface of a prior: what it offers to the methods.
 
-AMP turns the measurements into `b = a x + sqrt(a) N(0, I)`: the signal itself, seen through Gaussian noise. What a
-prior has to say then is the posterior of x given b, and nothing of A or y. A prior of your own is a class with that one
-method:
+AMP turns the measurements into `b = a x + sqrt(a) N(0, I)`: the signal itself, seen in Gaussian noise. A prior then
+only has to give the posterior of x given b, and needs to know nothing of A or y. A prior of your own is a class with
+that one method:
 
     class Mine(fastquad.Prior):
         def denoise(self, b, a):
@@ -10,26 +10,27 @@ method:
 
 What else a prior may offer, and who asks for it:
 
-    starts(seen)                   where AMP starts, the likeliest first; default: from the first weighted sum alone
-    coordinates(z, weight, size)   in which Levenberg–Marquardt goes on: a support, or the columns of a matrix
-    enlarged(where, x, W, r, size) and those to add where a fit leaves little: default, what explains most of it
-    nearest(x)                     the signal of this kind nearest to x: what PGD projects on, TWF after each step, and
-                                   AMP rounds to where `rounds`
-    freedom(x)                     how many numbers x is told by: a fit proves nothing unless there are fewer than m
+    starts(seen)                   starts for AMP, the likeliest first; default: from the first weighted sum alone
+    coordinates(z, weight, size)   the coordinates for Levenberg–Marquardt: a support, or the columns of a matrix
+    enlarged(where, x, W, r, size) these and more, if a fit leaves little; default: those that explain most of it
+    nearest(x)                     the signal of this kind nearest to x: for PGD, for TWF after each step, and for AMP's
+                                   hand-over if `rounds`
+    freedom(x)                     the number of free parameters of x: a fit proves nothing unless there are fewer than
+    m
 
 and for the certificate, which looks for other signals that fit as well:
 
-    admits(x)                      whether x is of this kind: a rival that is not is none
-    alphabet                       the few values of a coordinate: then the signals can be counted
-    sparse_form(x, every)          the columns in which signals of this kind are sparse: rivals are looked for there
+    admits(x)                      whether x is of this kind; only such signals are rivals
+    alphabet                       the few values of a coordinate, if there are few: then the signals can be counted
+    sparse_form(x, every)          the columns in which signals of this kind are sparse, where rivals are looked for
 
 A prior with parameters to learn makes a `Denoiser` for each attempt of AMP, which keeps what it has learnt:
 
     mean, variance, weight = denoiser.denoise(b, a)
     denoiser.learn(posterior, phi2)                     EM: its own parameters (ρ, the slab …), given |x|² ≈ phi2
 
-AMP calls `estimate` after every pass over A, which goes through denoise and learn a few times on the matrix S of the
-pass; a denoiser with a compiled loop overrides it.
+AMP calls `estimate` after every pass over A. It repeats `denoise` and `learn` a few times on the matrix S of the pass;
+a denoiser with a compiled loop overrides it.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ import numpy as np
 
 from fastquad.typing import Float, Indices
 
-#: The inner loop ends where a step moves z by less than this share of |x|.
+#: The inner loop ends when a step moves z by less than this share of |x|.
 INNER_TOLERANCE = 1e-3
 
 
 class Posterior(NamedTuple):
-    """What is known of each coordinate: its mean, its variance, and the probability that it is not zero."""
+    """The posterior of each coordinate: its mean, its variance, and the probability that it is not zero."""
 
     mean: Float
     variance: Float
@@ -63,13 +64,13 @@ class Estimate:
 
 
 class Denoiser(ABC):
-    """The posterior of x given `b = a x + sqrt(a) N(0, I)`: all that AMP has to know of a prior."""
+    """The posterior of x given `b = a x + sqrt(a) N(0, I)`: all that AMP needs from a prior."""
 
-    #: |z|² is kept above this share of |x|²: without that z = 0 is a trap for m < n. 0 where a coordinate is known.
+    #: The least |z|², as a share of |x|²: without it z = 0 is a trap for m < n. 0 if a coordinate is known.
     floor: ClassVar[float] = 0.3
-    #: Whether x has no zeros, so that the weights may say something else.
+    #: Whether x has no zeros, so that the weights may mean something else.
     dense: ClassVar[bool] = False
-    #: Whether the parameters are learnt, so that the posterior's own variances can be believed.
+    #: Whether the parameters are learnt, so that the posterior's variances can be trusted.
     learns: bool = True
 
     @abstractmethod
@@ -96,7 +97,7 @@ class Denoiser(ABC):
             v += (1 - keep) * posterior.variance
             at.weight[:] = posterior.weight
             self.learn(posterior, phi2)
-            # A NaN ends the loop too; AMP looks at z.
+            # End the loop for NaN, too, which AMP then finds in z.
             if not float(np.sum((z - z_old) ** 2)) > INNER_TOLERANCE**2 * phi2:
                 break
 
@@ -113,7 +114,7 @@ class Plain(Denoiser):
 
 
 class Seen(NamedTuple):
-    """What AMP has read before its first estimate: `S0 = Σ y_i Ã_i/m` at unit scale, |x|² as y says, the shape."""
+    """What AMP has read before its first estimate: `S0 = Σ y_i Ã_i/m` at unit scale, |x|² estimated from y, m and n."""
 
     S0: Float
     phi2: float
@@ -122,10 +123,10 @@ class Seen(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where AMP starts: a direction (n,), its denoiser, and how it goes on from there.
+    """A start of AMP: a direction (n,), its denoiser, and settings.
 
-    `keep` is the share of the old estimate in the new, `inner` how often a pass's matrix is gone through, `norm` what
-    |x|² is as a multiple of what y says. A `patient` run takes more sweeps before it is held for settled.
+    `keep` is the share of the old estimate in the new one, `inner` the number of inner steps after each pass, `norm`
+    |x|² relative to its estimate from y. A `patient` run takes more sweeps before it counts as settled.
     """
 
     direction: Float
@@ -139,8 +140,8 @@ class Start(NamedTuple):
 class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on the method that asks)
     """What is known of the signal: subclass it for a prior of your own.
 
-    One method is enough, `denoise(b, a)`: the posterior mean and variance of each coordinate of x where
-    `b = a x + sqrt(a) N(0, I)` has been seen. `fastquad.check_prior` tells whether it does what AMP expects.
+    One method is enough, `denoise(b, a)`: the posterior mean and variance of each coordinate of x, given
+    `b = a x + sqrt(a) N(0, I)`. `fastquad.check_prior` checks whether it does what AMP expects.
 
     Examples
     --------
@@ -165,29 +166,29 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
     0.0
     """
 
-    #: "sparse", "generative", or "denoiser": a method says with which kinds it works.
+    #: "sparse", "generative" or "denoiser": each method lists the kinds that it works with.
     kind: ClassVar[str] = "denoiser"
     #: Whether −x is as likely as x.
     signed: bool = True
-    #: Whether a signal is told by a code: of its rivals the certificate knows only how many numbers tell one.
+    #: Whether a signal is given by a code: the certificate can then only count its numbers.
     decoded: ClassVar[bool] = False
-    #: The few values that a coordinate can have, ascending; None where there is a continuum.
+    #: The few values that a coordinate can have, ascending; None if there is a continuum.
     alphabet: Float | None = None
-    #: Whether AMP hands over by `nearest`, to a set of signals without a continuum.
+    #: Whether AMP hands over by rounding to `nearest`, for signals without a continuum.
     rounds: ClassVar[bool] = False
-    #: At most so many sweeps in a run of AMP.
+    #: The largest number of sweeps in a run of AMP.
     max_sweeps: ClassVar[int] = 60
 
     @property
     def traits(self) -> tuple[str, ...]:
-        """The names of what is known beyond the kind: a method must say that it uses them."""
+        """The names of what is known beyond the kind; a method must declare that it uses them."""
         return ()
 
     def check(self, n: int) -> None:  # noqa: B027  (most fit any length)
-        """Raise ValueError where this cannot be the prior of a signal of length n."""
+        """Raise a ValueError if this cannot be the prior of a signal of length n."""
 
     def denoise(self, b: Float, a: float) -> Any:
-        """The mean, the variance and, where x has zeros, P(x_j ≠ 0) of each coordinate, given b."""
+        """The mean, the variance and, if x has zeros, P(x_j ≠ 0) of each coordinate, given b."""
         raise TypeError(f"`prior` must define denoise(b, a) for this method, which {type(self).__name__} does not.")
 
     def denoiser(self, n: int, rho: float, phi2: float, learns: bool = True) -> Denoiser:
@@ -195,11 +196,11 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
         return Plain(self.denoise)
 
     def starts(self, seen: Seen) -> list[Start]:
-        """Where AMP is to start, before its usual starts, which have no sign."""
+        """Starts for AMP, before its usual ones, which have no sign."""
         return []
 
     def coordinates(self, z: Float, weight: Float, size: int) -> Indices | Float:
-        """Where x is likely to be, given AMP's estimate: at most `size` coordinates, or a matrix (n, p) of them.
+        """The likely coordinates of x, given AMP's estimate: at most `size` of them, or a matrix (n, p) of columns.
 
         `weight` is P(x_j ≠ 0).
         """
@@ -207,14 +208,14 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
         return np.sort(np.argsort(-(np.abs(z) + 1e-300) * weight, kind="stable")[:count])
 
     def enlarged(self, where: Any, x: Float, W: Float, r: Float, size: int) -> Indices | Float:
-        """`where`, as `coordinates` gave it, with what explains most of the residual r (m,) of a fit x in it.
+        """`where`, as `coordinates` gave it, with those added that explain most of the residual r (m,) of a fit x.
 
-        W (m, n) are the products of x: half of how the measurements change with each coordinate. At most `size`.
+        W (m, n) are the products of x, half the derivatives of the measurements. The result has at most `size` columns.
         """
         if np.ndim(where) == 2:
             return np.asarray(where)
         score = r @ W / np.sqrt(np.einsum("ij,ij->j", W, W) + 1e-300)
-        # A coordinate that can only grow explains what falls with it.
+        # If a coordinate can only grow, count only what growing would explain.
         score = np.abs(score) if self.signed else -score
         score[where] = np.inf
         return np.sort(np.argsort(-score, kind="stable")[:size])
@@ -228,12 +229,12 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
         return True
 
     def freedom(self, x: Float) -> int:
-        """How many numbers a signal of this kind is told by, at x."""
+        """The number of free parameters of a signal of this kind, at x."""
         return int(np.count_nonzero(x))
 
     def sparse_form(self, x: Float, every: bool) -> tuple[Float, Float] | None:
-        """C (n, p) and a sparse z (p,) with x = C z, where signals of this kind are sparse in other columns than e_j.
+        """C (n, p) and a sparse z (p,) with x = C z, if signals of this kind are sparse in other columns than e_j.
 
-        C has every such column, or only those of x and a few more. None: x is looked at coordinate by coordinate.
+        C has every such column, or only those of x and a few more. None if x is sparse in its own coordinates.
         """
         return None

@@ -22,7 +22,7 @@ def orthonormal(D: Number) -> bool:
 
 
 def _dct(n: int) -> Float:
-    """Cosines, the orthonormal ones of the discrete cosine transform."""
+    """The orthonormal cosines of the discrete cosine transform."""
     from scipy.fft import idct
 
     return np.asarray(idct(np.eye(n), axis=0, norm="ortho"))
@@ -36,7 +36,7 @@ def _wavelets(name: str, n: int) -> Float:
         raise ImportError("`basis` by the name of a wavelet needs PyWavelets: install fastquad[wavelets].") from None
     if name not in pywt.wavelist(kind="discrete") or not pywt.Wavelet(name).orthogonal:
         raise ValueError(f"`basis` must be 'dct' or the name of an orthogonal wavelet such as 'haar', got {name!r}.")
-    # As often as n can be halved, while the wavelet is not longer than what it is applied to.
+    # Halve n as often as possible, while the wavelet is not longer than what it is applied to.
     levels = min((n & -n).bit_length() - 1, pywt.dwt_max_level(n, pywt.Wavelet(name).dec_len))
     if levels == 0:
         raise ValueError(f"`basis` {name!r} needs signals of an even length, long enough for it, got n = {n}.")

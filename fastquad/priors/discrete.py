@@ -1,7 +1,7 @@
 """Every coordinate of the signal is one of a few values.
 
-Given `b = a x + sqrt(a) N(0, 1)` the value u has a probability proportional to `p_u exp(b u − a u²/2)`. The shares p
-are learnt; where the values are their own negatives x is known up to sign only, and u has the share of −u.
+Given `b = a x + sqrt(a) N(0, 1)`, the value u has a probability proportional to `p_u exp(b u − a u²/2)`. The shares p
+are learnt; if the set of values is symmetric, x is known only up to sign, and u has the share of −u.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fastquad import arguments
 from fastquad.priors.base import Denoiser, Posterior, Prior, Seen, Start
 from fastquad.typing import Float
 
-# A share that is learnt is at least this.
+# The least share that is learnt.
 _LEAST = 1e-3
 
 
@@ -23,8 +23,8 @@ _LEAST = 1e-3
 class Discrete(Prior):
     """Every coordinate of the signal is one of a few values.
 
-    An answer is a signal of these values that fits to rounding. There are only finitely many, so that fewer
-    measurements than coordinates can prove it: the certificate counts.
+    An answer is a signal of these values that fits to rounding. There are only finitely many of them, so fewer
+    measurements than coordinates can prove an answer.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Discrete(Prior):
         return bool(np.abs(x - self.nearest(x)).max(initial=0.0) <= 1e-6 * float(np.abs(self.values).max()))
 
     def freedom(self, x: Float) -> int:
-        """None: no number is left open."""
+        """Zero: such a signal has no free parameters."""
         return 0
 
 

@@ -22,7 +22,7 @@ from fastquad.priors import projection
 from fastquad.priors.base import Prior
 from fastquad.typing import Float
 
-# How many samples of the decoder stand for its range.
+# The number of samples of the decoder that represent its range.
 _N_SAMPLES = 1000
 
 
@@ -43,7 +43,7 @@ class Normalized(BaseDecoder):
     def jacobian(self, Z: Float) -> tuple[Float, Float]:
         values, J = self.decoder.jacobian(Z)
         g, norms = self._unit(values)
-        # On the transpose, which is how decoders lay J out.
+        # Work on the transpose, the layout in which decoders return J.
         T = J.transpose(0, 2, 1) / norms[:, :, None]
         T -= (T @ g[:, :, None]) * g[:, None, :]
         return g, T.transpose(0, 2, 1)
@@ -58,7 +58,7 @@ class Normalized(BaseDecoder):
     @staticmethod
     def _unit(values: Float) -> tuple[Float, Float]:
         norms = np.linalg.norm(values, axis=1, keepdims=True)
-        # An output that vanishes altogether has no direction; it stays zero.
+        # Leave an output of all zeros as it is: it has no direction.
         norms[norms == 0] = 1
         return values / norms, norms
 
@@ -104,18 +104,18 @@ class Generative(Prior):
             )
 
     def check(self, n: int) -> None:
-        """Raise ValueError where the decoder does not make signals of length n."""
+        """Raise a ValueError if the decoder does not make signals of length n."""
         if self.decoder.n != n:
             raise ValueError(f"the decoder of `prior` makes signals of length {self.decoder.n}, but A has n = {n}.")
 
     def signal(self, z: ArrayLike) -> Float:
-        """The signals with these codes: (n,) for z of shape (k,), (b, n) for (b, k); of norm one where normalised."""
+        """The signals with these codes: (n,) for z of shape (k,), (b, n) for (b, k); of norm one if `normalize`."""
         return self.range(z)
 
     def project(
         self, v: ArrayLike, *, method: str = "adam", restarts: int = 5, rng: int | np.random.Generator | None = 0
     ) -> Float:
-        """The code of the signal nearest to v, as well as it can be found.
+        """The code of the nearest signal to v that is found.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Generative(Prior):
         method : "adam" or "lm"
             Adam from random codes, 100 steps at rate 0.1, or Levenberg–Marquardt from the nearest of 1000 samples.
         restarts : int
-            How many codes to start from.
+            The number of codes to start from.
         rng : seed or Generator
 
         Returns
@@ -139,7 +139,7 @@ class Generative(Prior):
             Z = projection.adam(self.fast, rows, starts)
         elif method == "lm":
             starts = self.nearest_samples(rows, restarts)
-            # Just enough that it does not run off to where the decoder saturates.
+            # Assume a little noise, just enough to keep codes from running off to where the decoder saturates.
             noise = 1e-4 * np.einsum("bn,bn->b", rows, rows)
             Z = projection.levenberg_marquardt(self.range, rows, starts, noise=noise, unit=self.normalize)
         else:
