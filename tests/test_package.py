@@ -23,7 +23,7 @@ def test_importing_brings_nothing_heavy():
 
 
 def test_the_kernels_are_compiled_with_the_directives_of_setup():
-    """One of them, `embedsignature`, can be seen: where it is missing so are the others, and every access is checked."""
+    """One of them, `embedsignature`, can be seen: without it the others are missing too, and accesses are checked."""
     assert piecewise.change_points.__doc__.startswith("change_points(")
 
 
