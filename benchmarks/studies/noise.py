@@ -241,12 +241,11 @@ def trust(trials: int, workers: int) -> list[dict]:
         claims = [r for r in group if r["success"]]
         far = sum(r["error"] > 2 * r["said"] + 1e-6 for r in claims if r["said"] is not None)
         exact = sum(r["status"] == "EXACT" for r in claims)
-        rows.append([kind, len(group), len(claims), exact, sum(r["false"] for r in claims), far])
-    table(
-        f"Mixed problems, {SECONDS} s each",
-        ["kind", "problems", "claims", "exact", "false", "error above twice said"],
-        rows,
-    )
+        false = [r for r in claims if r["false"]]
+        length = sum(kind != "pure noise" and r["direction"] < 0.5 for r in false)
+        rows.append([kind, len(group), len(claims), exact, len(false), length, far])
+    header = ["kind", "problems", "claims", "exact", "false", "by the length alone", "error above twice said"]
+    table(f"Mixed problems, {SECONDS} s each", header, rows)
     for r in results:
         if r["false"]:
             print("false:", r)
