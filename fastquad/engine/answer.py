@@ -1,6 +1,6 @@
-"""An answer as the certificate sees it: its products, its support, and what it leaves open; cleaned of rounding.
+"""An answer prepared for the certificate: its products, its support and its tolerances, cleaned of rounding.
 
-Coordinates whose values are known, as that which carries the linear terms of an affine tensor, belong to x but not to
+Coordinates with known values, such as the one that carries the linear terms of an affine tensor, belong to x but not to
 the unknowns S.
 """
 
@@ -18,18 +18,18 @@ from fastquad.numerics.independence import Gram, least_squares, standard_errors
 from fastquad.typing import Asks, Float, Indices
 
 _EPS = float(np.finfo(np.float64).eps)
-# Where a fit is as good as rounding, coordinates below this share of the largest are likely to be nothing else.
+# The share of the largest coordinate below which another is likely to be only rounding.
 _TINY = 1e-12
-# Measurements that are smaller than this share of the largest are rounding.
+# The share of the largest measurement below which another is rounding.
 _SMALLEST = 1e-9
-# A coordinate this many standard errors from zero is not rounding.
+# The number of standard errors from zero at which a coordinate is not rounding.
 _CLEARLY = 10.0
-#: A block that is read for the certificate alone takes at most this many bytes.
+#: The largest size in bytes of a block that is read for the certificate alone.
 BLOCK_BYTES = 128 << 20
 
 
 class Known(NamedTuple):
-    """What a method has at hand at the end, so that it need not be read again.
+    """What a method has read at its end, so that it need not be read again.
 
     `W` (m, n) are the products of x and `r` its residuals, `other` (m, n) the products of another vector; `block` is
     `Ã_i[P, P]`, (m, p, p), of the coordinates `members`.
@@ -55,33 +55,33 @@ class Answer:
 
     @staticmethod
     def read(problem: Problem, x: Float, known: Known | None) -> Asks[Answer]:
-        """That of x, with what is known of it."""
+        """Read the answer x, using what is known of it."""
         known = known or Known()
         W = known.W if known.W is not None else (yield Products(x))
         r = known.r if known.r is not None and known.W is not None else W @ x - problem.y
         return Answer(problem, x, W, r, known)
 
     def _take(self, x: Float, W: Float, r: Float, gram: Gram | None = None) -> None:
-        """Go on with this answer."""
+        """Set the answer to this x, with its products and residuals."""
         self.x, self.W, self.r = x, W, r
         nonzero = x[self.allowed] != 0
         self.S, self.outside = self.allowed[nonzero], self.allowed[~nonzero]
         self.z = x[self.S]
         #: W on the support, (m, s).
         self.columns = W if self.S.size == self.problem.n else np.ascontiguousarray(W[:, self.S])
-        #: The coordinates that are not zero, those whose values are known among them.
+        #: The coordinates that are not zero, including those with known values.
         self.places = np.flatnonzero(x) if self.problem.fixed else self.S
         self._gram = gram
         self._block: Float | None = None
 
     @property
     def s(self) -> int:
-        """How many unknowns are not zero."""
+        """The number of unknowns that are not zero."""
         return int(self.S.size)
 
     @property
     def gram(self) -> Gram:
-        """That of W on the support."""
+        """The Gram matrix of W on the support."""
         if self._gram is None:
             self._gram = gram_of(self.columns)
         return self._gram
@@ -97,11 +97,11 @@ class Answer:
         return self.problem.dtype.itemsize < 8
 
     def rounding(self, diagonals: Float) -> Float:
-        """What each equation leaves open where there is no noise: its residual, and at least its rounding."""
-        # How large the numbers are that are added: where they cancel, rounding is larger than the products show.
+        """The tolerance of each equation without noise: its residual, and at least its rounding."""
+        # Sum the absolute values: where terms cancel, rounding is larger than the products show.
         scale = np.abs(self.columns) @ np.abs(self.z) + np.abs(self.problem.y)
         scale += np.abs(diagonals[:, self.S]) @ self.z**2
-        # An equation in which next to nothing is added has no rounding of its own: what is left of it is its residual.
+        # Give tiny equations a minimal scale: they have hardly any rounding of their own.
         scale = np.maximum(scale, _SMALLEST * float(scale.max()))
         share = self.r / scale
         rms = math.sqrt(float(share @ share) / max(1, self.problem.m - self.s))
@@ -111,11 +111,11 @@ class Answer:
     # -- the clean support -----------------------------------------------------------------------------------
 
     def clean(self) -> Asks[None]:
-        """Drop the coordinates that are no further from zero than rounding lets them be."""
+        """Drop the coordinates that differ from zero only by rounding."""
         for attempt in range(7):
             if attempt > 0 and self.s > self.problem.m:
                 return
-            # First what is obviously rounding, without the standard errors.
+            # Drop first what is obviously rounding, which needs no standard errors.
             order = self._tiny() if attempt == 0 else self._rounding()
             count = min(order.size, self.s - 1)
             while count > 0 and not (yield from self._without(order[:count])):
@@ -135,7 +135,7 @@ class Answer:
             float(np.linalg.norm(self.r)) / math.sqrt(max(1, m - s)), _EPS * float(np.linalg.norm(y)) / math.sqrt(m)
         )
         size = np.abs(self.z)
-        # No standard error is more than that of the direction which is seen least.
+        # Bound all standard errors by that of the direction that is seen least.
         near = np.flatnonzero(2 * self.gram.least * size < _CLEARLY * level)
         if near.size == 0:
             return near
@@ -145,7 +145,7 @@ class Answer:
         return near[np.argsort(ratio, kind="stable")]
 
     def _without(self, dropped: Indices) -> Asks[bool]:
-        """Try to fit without these positions of S; whether that was possible."""
+        """Try to fit without these positions of S; returns whether that was possible."""
         m, y = self.problem.m, self.problem.y
         kept = np.ones(self.s, dtype=bool)
         kept[dropped] = False
@@ -173,7 +173,7 @@ class Answer:
             r = W @ x - y
         if not float(np.linalg.norm(r)) <= limit:
             return False
-        # A Gram matrix of other products than these would hide what is next to dependent.
+        # Drop the Gram matrix if the products changed: an old one would hide near dependence.
         self._take(x, W, r, gram if W is self.W else None)
         return True
 
@@ -184,14 +184,14 @@ class Answer:
     # -- parts of A --------------------------------------------------------------------------------------------
 
     def block(self) -> Asks[Float | None]:
-        """`Ã_i[P, P]` for the places P of x, read where that is not too much."""
+        """`Ã_i[P, P]` for the places P of x, read unless it is too large."""
         size = self.places.size
         if self.held() is None and 8 * self.problem.m * size**2 <= min(BLOCK_BYTES, self.problem.memory // 8):
             self._block = yield Block(self.places)
         return self._block
 
     def held(self) -> Float | None:
-        """The same where it is at hand."""
+        """`Ã_i[P, P]` if it has been read, else None."""
         if self._block is None and self.known.block is not None and self.known.members is not None:
             members = self.known.members
             where = np.full(self.problem.n, -1)
@@ -209,7 +209,7 @@ class Answer:
         return (yield Block(self.places[chosen], self.places))
 
     def products(self, x: Float) -> Asks[Float]:
-        """The products of another signal, (m, n); of its places alone where it has those of this answer."""
+        """The products of another signal, (m, n); only at its places if they are those of this answer."""
         block = self.held()
         if block is not None and not x[self.outside].any():
             W = np.zeros_like(self.W)
@@ -219,6 +219,6 @@ class Answer:
 
 
 def gram_of(columns: Float) -> Gram:
-    """The Gram matrix of columns; of fewer measurements than columns nothing is shown."""
+    """The Gram matrix of columns; with fewer measurements than columns it proves nothing."""
     m, s = columns.shape
     return Gram(gram(columns)) if s <= m else Gram(np.zeros((s, s)))

@@ -1,9 +1,9 @@
-"""The certificate of an exact answer: that no other signal, but for the sign, has the same measurements.
+"""The certificate of an exact answer: that no other signal, up to sign, has the same measurements.
 
-`certify` takes an x that fits to rounding. It first removes the coordinates that are only rounding, so that the x it
-delivers has true zeros. Then it tries to find another signal that fits as well, with what is known of A at little
-cost. With `W[i] = Ã_i x`, the support S of x with s coordinates, and δ_i what equation i leaves open (its residual, at
-least its rounding), the answer is doubted
+`certify` takes an x that fits to rounding. It first removes the coordinates that are only rounding, so that its x has
+true zeros. Then it tries to find another signal that fits as well, with what is known of A at little cost. With `W[i] =
+Ã_i x`, the support S of x with s coordinates, and δ_i the tolerance of equation i (its residual, and at least its
+rounding), the answer is doubted
 
     jacobian      if a direction on S changes the measurements by less than δ: its columns 2W_S/δ must have full rank
     unseen        if the value of a coordinate outside of S changes nothing
@@ -14,12 +14,11 @@ least its rounding), the answer is doubted
     relabelling   if a signed relabelling of the coordinates leaves the A_i as they are: mirrors, shifts, exchanges
     chance        if the entries take so few values that another signal may fit by chance
 
-A continuous family of signals shows in the first, finite ones in the others. Each test has a cheap form that shows
-independence where there is plenty of it, as for entries drawn at random; only where that shows nothing the exact form
-is worked out.
+A continuous family of signals shows in the first test, finite ones in the others. Each test has a cheap form that
+proves independence where it is clear, as for random entries; the exact form is used only if that proves nothing.
 
-Under noise (`doubt_in_noise`) δ is the noise, and the same tests ask whether the data tell x from signals that are
-clearly different: a tenth of its norm away, and three times the error that the method expects.
+Under noise (`doubt_in_noise`) δ is the noise, and the same tests ask whether the data distinguish x from clearly
+different signals: a tenth of its norm away, and three times the error that the method expects.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ _ERRORS_APART = 3.0
 
 
 class Certificate(NamedTuple):
-    """What is proven of an answer.
+    """What is proven about an answer.
 
     `x` is the answer without the coordinates that are only rounding, `status` EXACT, ISOLATED, AMBIGUOUS or
-    UNDETERMINED, `doubt` what speaks against it, `error` the relative error that rounding leaves, where it is more than
-    that of doubles, and `twin` another signal that fits as well, where one was found.
+    UNDETERMINED, `doubt` the reason against it, `error` the relative error caused by rounding, if it is more than that
+    of doubles, and `twin` another signal that fits as well, if one was found.
     """
 
     x: Float
@@ -66,8 +65,8 @@ class Certificate(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """What noisy data say of an answer: why it may be another one (empty where nothing speaks for that), the relative
-    error that the noise leaves, and the standard errors of x, (n,)."""
+    """The doubt about an answer in noise: why another one may be right (empty if nothing suggests it), the relative
+    error caused by the noise, and the standard errors of x, (n,)."""
 
     reason: str
     error: float
@@ -83,7 +82,7 @@ def certify(
     x, residual = answer.x, answer.residual
     if answer.s > problem.m:
         return Certificate(x, residual, Status.UNDETERMINED)
-    if problem.n == 1 and problem.m > 1:  # one measurement that is not zero gives |x|
+    if problem.n == 1 and problem.m > 1:  # one nonzero measurement determines |x|
         return Certificate(x, residual, Status.EXACT)
     diagonals = yield Diagonals()
     measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
@@ -108,12 +107,12 @@ def doubt_in_noise(
     entries: Entries | None = None,
     weighed: bool = False,
 ) -> Asks[Doubt]:
-    """Whether noisy data tell x from signals that are clearly different, and how well they fix it.
+    """Whether noisy data distinguish x from clearly different signals, and how well they determine it.
 
-    `level` is the standard deviation of the noise as far as it is known; the residual tells it as well. `expected` is
-    the relative error of x that the method expects: signals within a few times that are not told apart, which is no
-    doubt but the error. Where the method has `weighed` the measurements, with its own standard errors, it is no matter
-    that a few of them are larger than the others.
+    `level` is the standard deviation of the noise, if it is known; else the residual gives it. `expected` is the
+    relative error of x that the method expects: signals within a few times that cannot be distinguished, which is no
+    doubt but the error. If the method has `weighed` the measurements, with its own standard errors, a few large
+    measurements are no reason for doubt.
     """
     answer = yield from Answer.read(problem, x, None)
     m, s = problem.m, answer.s
@@ -133,24 +132,25 @@ def doubt_in_noise(
         reason = large or tests.improvable() or tests.unseen() or tests.span()[1] or (yield from tests.rivals())
         reason = reason or (yield from tests.signs())
     if not reason:
-        # A method that knows its error has told signal from noise, if entries are independent as it takes them.
+        # Trust a method that estimates its error to separate signal from noise, if entries are independent as it
+        # assumes.
         entries = entries or (yield from sample_entries(problem))
         reason = yield from tests.challenged(expected is not None and entries.independent)
     return Doubt(reason, error, stderr)
 
 
 def missed(problem: Problem, x: Float) -> Asks[tuple[Float | None, str]]:
-    """A signal that fits far better than x, where a descent from x on all coordinates finds one: noise leaves none.
-    And which directions of x the measurements do not see, as a sentence.
+    """A signal that fits far better than x, if a descent from x on all coordinates finds one, which noise rules out; and
+    a sentence on the directions of x that the measurements do not see.
 
-    For methods that tell signal from noise by themselves, if A is the random draw that they take it for: a symmetry in
-    another basis does not show in a sample of its entries, and between two twins their estimate leaves a part of both.
+    For methods that separate signal from noise by themselves, if A is random as they assume: a symmetry in another
+    basis does not show in a sample of entries, and an estimate between two twins leaves a part of both in the residual.
     """
     m, n = problem.m, problem.n
     if n >= m or m * n * n > _CHALLENGE_ENTRIES or problem.turning or problem.outliers:
         return None, ""
     block = yield Block(np.arange(n))
-    # What A itself knows stays; what the user says of x is put to the test as well.
+    # Release the values that the user fixed, to test them, but keep those that belong to A.
     told = getattr(problem.prior, "fixed", None) or {}
     free = np.array([j for j in range(n) if j not in problem.fixed or j in told], dtype=np.intp)
     descent = on_block(problem.y, x, block, _CHALLENGE, free=free if free.size < n else None)
@@ -166,10 +166,10 @@ def missed(problem: Problem, x: Float) -> Asks[tuple[Float | None, str]]:
 
 
 def doubt_zero(problem: Problem) -> Asks[str]:
-    """Why another signal than 0 may have no measurements but zeros; empty where nothing speaks for it.
+    """Why another signal than 0 may have only zero measurements; empty if nothing suggests it.
 
-    Signals with `x^T A_i x = 0` for all i are few or none where there are at least as many independent equations as
-    unknowns. The products of a random vector show whether there are, and whether the A_i have a null space in common.
+    Signals with `x^T A_i x = 0` for all i are few or none if there are at least as many independent equations as
+    unknowns. The products of a random vector show whether that holds, and whether the A_i have a common null space.
     """
     given = problem.support
     allowed = np.setdiff1d(np.arange(problem.n) if given is None else given, problem.known)
@@ -184,7 +184,7 @@ def doubt_zero(problem: Problem) -> Asks[str]:
     W = yield Products(np.random.default_rng(0).standard_normal(problem.n))
     values = np.linalg.svd(W[:, allowed], compute_uv=False)
     rank = int(np.count_nonzero(values > 1e-10 * values[0]))
-    # A phase that changes nothing is no other signal.
+    # Do not count the free phase of a complex signal.
     if rank < allowed.size - problem.turning:
         return (
             f"The measurements amount to {rank} independent ones, for {allowed.size} unknowns: others measure zero too."

@@ -1,6 +1,6 @@
-"""The tests of an answer next to it, and off its support. See `fastquad.engine.certificate`.
+"""Tests for other signals near an answer, or off its support. See `fastquad.engine.certificate`.
 
-Is each direction and each coordinate seen, and are there more independent measurements than unknowns?
+Do the measurements see each direction and each coordinate, and are more of them independent than there are unknowns?
 `fastquad.engine.twins` looks further away.
 """
 
@@ -19,37 +19,37 @@ from fastquad.solution import Status
 from fastquad.typing import Asks, Float, Indices
 
 _EPS = float(np.finfo(np.float64).eps)
-# An answer is wrong with a chance of less than 2 to the minus this.
+# The bits of evidence to spare: an answer is wrong with a chance of less than 2^−20.
 _SPARE_BITS = 20
-# At most this many steps to another signal: they double the digits each time.
+# The largest number of steps to another signal: each doubles the number of correct digits.
 _REFIT = 10
-# So many coordinates are tried in `exchange`.
+# The number of coordinates that `exchange` tries.
 _EXCHANGES = 16
-# Coordinates that a sentence names.
+# The largest number of coordinates that a sentence names.
 _NAMED = 6
-# Under noise, the measurements must count as much more than the unknowns: those that dominate the others are few.
+# The least ratio of effective measurements to unknowns under noise: if a few dominate the others, only those count.
 _EFFECTIVE = 1.2
-# A relative residual below this is no sign of a wrong fit.
+# The relative residual below which a fit is not suspect.
 _EXPLAINED = 1e-3
-# One more coordinate, at one of these shares of the norm, must not explain more than chance: squares of so many
-# standard deviations.
+# The values, as shares of the norm, at which one more coordinate is tried; and the most that it may explain by chance,
+# in squares of a standard deviation.
 _STEPS = 0.01 * 1.2 ** np.arange(26)
 _SADDLE = 30.0
 
 
 class Measure(NamedTuple):
-    """What counts as another signal, relative to the norm of x, and as one that fits, in units of δ."""
+    """How far away another signal must be, relative to the norm of x, and how well it must fit, in units of δ."""
 
     apart: float
     fits: float
-    #: How much a change of x by its norm must change the measurements for each direction to be seen.
+    #: How much a change of x by its norm must change the measurements, so that its direction is seen.
     need: float
-    #: The share of the coupling between two parts of x below which they may be apart.
+    #: Whether δ is noise, and not only rounding.
     noisy: bool
 
 
 class Tests:
-    """The tests of an answer, given what each equation leaves open."""
+    """The tests of an answer, given the tolerance δ of each equation."""
 
     def __init__(
         self, answer: Answer, diagonals: Float, delta: Float, measure: Measure, entries: Entries | None
@@ -59,7 +59,7 @@ class Tests:
         self.need = measure.need
         self.most = float(delta.max())
         self.norm = float(np.linalg.norm(answer.z)) or 1.0
-        #: Another signal that fits as well, where one was found.
+        #: Another signal that fits as well, if one was found.
         self.twin: Float | None = None
 
     # -- the Jacobian -----------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ class Tests:
         return self._unseen_directions(vectors[seen <= self.need])
 
     def _unseen_directions(self, vectors: Float) -> str:
-        """A sentence about directions on the support that are not seen; empty where there are none."""
+        """A sentence about directions on the support that are not seen; empty if there are none."""
         if len(vectors) == 0:
             return ""
         s = self.answer.s
@@ -94,21 +94,21 @@ class Tests:
         seen[: values.size] = values
         inverse = 1 / np.maximum(seen, 1e-6)
         errors = self.norm * np.sqrt(((vectors * inverse[:, None]) ** 2).sum(axis=0))
-        # A direction is open where the noise moves x along it by its whole norm.
+        # Name the directions along which the noise moves x by its whole norm.
         return errors, self._unseen_directions(vectors[seen < 1.0])
 
     def error(self) -> float:
-        """The relative error that what is left open causes."""
+        """The relative error that the tolerances allow."""
         answer = self.answer
         errors = standard_errors(answer.columns, answer.gram, np.arange(answer.s))
         return float(np.linalg.norm(errors)) * math.sqrt(float(np.mean(self.delta**2))) / (2 * self.norm)
 
     def improvable(self) -> str:
-        """Whether a zero coordinate would explain most of what is left: then the fit has ended on a saddle."""
+        """Whether a zero coordinate would explain most of the residual: then the fit has ended at a saddle point."""
         answer = self.answer
         if answer.outside.size == 0:
             return ""
-        # The other values follow: what they can explain is taken out.
+        # Project out what the other coordinates can explain by adjusting their values.
         Q = np.linalg.qr(answer.columns)[0]
         W, D, r = answer.W[:, answer.outside], self.diagonals[:, answer.outside], answer.r[:, None]
         W, D, r = (part - Q @ (Q.T @ part) for part in (W, D, r))
@@ -121,8 +121,8 @@ class Tests:
         return ""
 
     def dominated(self) -> str:
-        """Whether a few measurements are so much larger than the others that they alone count."""
-        if self.answer.residual < _EXPLAINED:  # the others fit as well
+        """Whether a few measurements are so much larger than the others that only they count."""
+        if self.answer.residual < _EXPLAINED:  # the small ones fit as well
             return ""
         weight = np.einsum("ij,ij->i", self.answer.columns, self.answer.columns)
         effective = float(weight.sum()) ** 2 / max(float(weight @ weight), 1e-300)
@@ -134,11 +134,11 @@ class Tests:
         )
 
     def _scaled(self, W: Float) -> Float:
-        """Columns of the Jacobian, for a change of x relative to its norm, in units of what is left open."""
+        """Columns of the Jacobian, for a change of x relative to its norm, in units of the tolerances."""
         return 2 * self.norm * W / self.delta[:, None]
 
     def span(self) -> tuple[Status, str]:
-        """Whether there are more independent measurements than unknowns, and the doubt where not."""
+        """Whether there are more independent measurements than unknowns, and the doubt if not."""
         answer = self.answer
         m, n, s = self.problem.m, answer.allowed.size, answer.s
         target = s + 1 if s == n else max(s + 1, min(2 * s, m, n))
@@ -153,7 +153,7 @@ class Tests:
         return Status.ISOLATED if rank == s else Status.AMBIGUOUS, doubt
 
     def _spans(self, target: int) -> bool:
-        """Whether some columns, of W and else of the diagonals, are clearly independent and this many."""
+        """Whether this many columns of W and of the diagonals are clearly independent."""
         answer = self.answer
         if answer.gram.factor is None:
             return False
@@ -172,7 +172,7 @@ class Tests:
         return shown.least > 1e-4 and weight * shown.least > self.need * self.most
 
     def _rank(self) -> int:
-        """How many independent measurements show, up to one more than unknowns where all are nonzero."""
+        """The number of independent measurements that are found, at most one more than the unknowns."""
         answer = self.answer
         J = self._scaled(answer.W[:, answer.allowed])
         D = self.diagonals[:, answer.allowed] * self.norm**2 / self.delta[:, None]
@@ -186,7 +186,7 @@ class Tests:
             others.append(sample * self.norm**2 / self.delta[:, None])
         columns = np.concatenate(others, axis=1)
         values = np.linalg.svd(J, compute_uv=False)
-        # Rounding turns the directions that are seen least out of the span.
+        # Allow for rounding, which turns the directions that are seen least out of the span.
         turned = 1e3 * _EPS * float(values[0] / values[-1]) * np.linalg.norm(columns, axis=0)
         return answer.s + int((left_over(J, columns) > np.maximum(self.need, turned)).any())
 
@@ -225,10 +225,10 @@ class Tests:
         return ""
 
     def _spanned(self) -> Indices:
-        """The positions of those zero coordinates whose columns the support's span, or nearly."""
+        """The positions of zero coordinates whose columns are (nearly) in the span of the support's."""
         answer = self.answer
         if answer.gram.factor is not None:
-            # Of all columns, which is less than to copy those outside.
+            # Multiply all columns, which is cheaper than copying those outside.
             inside = answer.gram.whiten((answer.columns.T @ answer.W)[:, answer.outside])
             square = squares(answer.W)[answer.outside]
             rest = square - np.einsum("ij,ij->j", inside, inside)
@@ -240,7 +240,7 @@ class Tests:
         return np.flatnonzero(left_over(self._scaled(answer.columns), outside) <= self.need)
 
     def _refit(self, start: Float, support: Indices, limit: float | None = None) -> Asks[Float | None]:
-        """Gauss–Newton steps from a start, that move a support, while they get anywhere; the signal if it fits."""
+        """Gauss–Newton steps on a support from a start, while they make progress; the signal if it fits."""
         limit = self.measure.fits if limit is None else limit
         x = start.copy()
         before = math.inf
@@ -250,7 +250,7 @@ class Tests:
             size = math.sqrt(float(r @ r) / r.size)
             if size < limit:
                 return x
-            # The first steps may go up; then each must make it a good deal smaller.
+            # The first steps may increase the residual; later each must reduce it clearly.
             if not math.isfinite(size) or (step > 2 and size > 0.25 * before):
                 return None
             before = size
@@ -258,13 +258,13 @@ class Tests:
         return None
 
     def _away(self, twin: Float) -> float:
-        """How far another signal is from x, relative to its norm: up to sign, unless known values tell that."""
+        """The distance of another signal from x, relative to its norm; up to sign, unless known values determine it."""
         if self.problem.fixed:
             return float(np.linalg.norm(self.problem.completed(twin) - self.answer.x)) / self.norm
         return apart(twin, self.answer.x)
 
     def _rival(self, twin: Float) -> bool:
-        """Whether this is another signal that may be the right one; it is kept."""
+        """Whether this is another signal that may be the right one; if so, it is kept as the twin."""
         if self._away(twin) <= self.measure.apart:
             return False
         admits = getattr(self.problem.prior, "admits", None)
@@ -274,7 +274,7 @@ class Tests:
         return True
 
     def _shown(self) -> str:
-        """What the twin is."""
+        """A sentence on what the twin is."""
         assert self.twin is not None
         x, twin, limit = self.answer.x, self.twin, self.measure.apart
         if not self.problem.fixed and float(np.linalg.norm(x + twin)) < float(np.linalg.norm(x - twin)):
@@ -312,8 +312,8 @@ class Tests:
     def _continuous(self) -> Asks[bool]:
         """Whether the diagonals on the support, and entries that join all of it, take no value twice.
 
-        Sparse matrices with a pattern, as those of a chain or a grid, are of this kind. Another signal has another
-        square somewhere, or another relative sign at one of the joining entries: chance does not make up for either.
+        Sparse matrices with a pattern, such as those of a chain or a grid, are of this kind. Another signal has another
+        square somewhere, or another relative sign at one of the joining entries; chance does not compensate for either.
         """
         block = yield from self.answer.block()
         if block is None:
@@ -344,7 +344,7 @@ def expand(values: Float, support: Indices, n: int) -> Float:
 
 
 def apart(a: Float, b: Float) -> float:
-    """Relative, up to sign."""
+    """The relative distance of two signals, up to sign."""
     return float(min(np.linalg.norm(a - b), np.linalg.norm(a + b)) / np.linalg.norm(b))
 
 

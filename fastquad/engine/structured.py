@@ -1,4 +1,4 @@
-"""The certificate of an answer of which the prior says more than which coordinates are nonzero.
+"""The certificate of an answer if the prior knows more than which coordinates are nonzero.
 
 one of a few values   (`Prior.alphabet`) another signal of these values must not fit. No direction is open, so that the
                       measurements may be fewer than the coordinates: what can happen is a coincidence. There are V^n
@@ -28,18 +28,24 @@ from fastquad.priors.base import Prior
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float
 
-# An answer is wrong with a chance of less than 2 to the minus this.
+# The bits of evidence to spare: an answer is wrong with a chance of less than 2^−20.
 _SPARE_BITS = 20
-# The bits of a measurement that a relative residual of 1e-9 shows.
+# The bits of evidence in a measurement that fits to a relative residual of 1e-9.
 _BITS = 30.0
-# Coordinates that may have another value than the prior says, each for so many measurements; and the evidence to spare.
-_CHANGED, _EACH, _SPARE_EVIDENCE = 3, 8, 12.0
-# All columns are looked at one by one up to this many operations, and this share of the memory.
-_OPERATIONS, _SHARE = 2e10, 4
+# The largest number of coordinates that are tried with a value that the prior does not have.
+_CHANGED = 3
+# The number of measurements for each such coordinate.
+_EACH = 8
+# The evidence to spare for such coordinates.
+_SPARE_EVIDENCE = 12.0
+# The largest number of operations for looking at all columns one by one.
+_OPERATIONS = 2e10
+# The share of the memory for it: one part in this many.
+_SHARE = 4
 
 
 def certify_structured(problem: Problem, x: Float, entries: Entries | None) -> Asks[Certificate | None]:
-    """The certificate by what the prior rules out; None where it knows nothing but coordinates."""
+    """The certificate that uses what the prior rules out; None if it only knows coordinates."""
     prior = problem.prior
     if prior is None:
         return None
@@ -59,13 +65,13 @@ def _certify_values(
     answer = yield from Answer.read(problem, x, None)
     diagonals = yield Diagonals()
     measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
-    # That directions are open is no doubt here; what counts is another signal of these values.
+    # Ignore undetermined directions: only another signal of these values counts.
     tests = Twins(answer, diagonals, answer.rounding(diagonals), measure, entries)
     doubt = _one_changed(answer, tests, values) or (yield from tests.symmetry()) or (yield from tests.relabelling())
     if doubt:
         return Certificate(x, answer.residual, Status.AMBIGUOUS, doubt, twin=tests.twin)
     entries = entries or (yield from sample_entries(problem))
-    # Signals that differ in one coordinate differ in as many entries of their outer products as x has nonzeros.
+    # Outer products of signals that differ in one coordinate differ in as many entries as x has nonzeros.
     bits = min(_BITS, entries.coincidence(max(2, int(np.count_nonzero(x)))))
     if problem.m * bits < problem.n * math.log2(values.size) + _SPARE_BITS:
         doubt = (
@@ -85,7 +91,7 @@ def _one_changed(answer: Answer, tests: Twins, values: Float) -> str:
         moved = 2 * answer.W * change + tests.diagonals * change**2
         same = np.sqrt(np.mean((moved / tests.delta[:, None]) ** 2, axis=0)) < 1
         free = np.flatnonzero(same & (change != 0))
-        # The only nonzero coordinate may change its sign: that is −x.
+        # Do not count −x, if x has a single nonzero coordinate.
         free = free[[bool(np.any(np.delete(x, j)) or value != -x[j]) for j in free]] if free.size else free
         if free.size:
             return f"The measurements do not tell the value of {names(free)}."
@@ -93,10 +99,10 @@ def _one_changed(answer: Answer, tests: Twins, values: Float) -> str:
 
 
 def other_values_fit(problem: Problem, x: Float) -> Asks[bool]:
-    """Whether what x leaves of y is no noise, but a few coordinates that have none of the prior's values.
+    """Whether the residual of x is not noise, but comes from a few coordinates that have none of the prior's values.
 
-    Coordinates are changed one after the other, by what lowers |r|² most, and together. Noise leaves them no more than
-    `m ln |r|²` falls by 2 ln n + ln m each, and something to spare.
+    Coordinates are changed one after the other, those that lower |r|² most first, and then fitted together. It is noise
+    unless `m ln |r|²` falls by more than 2 ln n + ln m for each, and something to spare.
     """
     m, n, x = problem.m, problem.n, x.copy()
     W = yield Products(x)
@@ -129,7 +135,7 @@ def other_values_fit(problem: Problem, x: Float) -> Asks[bool]:
 def _certify_in_columns(
     problem: Problem, C: Float, z: Float, every: bool, entries: Entries | None
 ) -> Asks[Certificate]:
-    """The certificate of `x = C z`: that of the sparse signal z, among the columns that are looked at."""
+    """The certificate of `x = C z`: that of the sparse signal z, among the columns C."""
     block = yield Compress(C)
     tensor = RawTensor(np.ascontiguousarray(block, dtype=np.float64))
     inner = replace(problem, n=z.size, prior=None, x0=None, fixed={})
@@ -141,9 +147,9 @@ def _certify_in_columns(
 
 
 def _moved(problem: Problem, found: Certificate, entries: Entries | None) -> Asks[Certificate]:
-    """The certificate, unless a twin under a symmetry of A, as x reversed, is told by as few numbers, or one more.
+    """The certificate, unless a symmetry of A gives a twin, such as x reversed, with at most one more free parameter.
 
-    In other columns than those of x such a twin is no neighbour of it.
+    Such a twin may need other columns than x, so the certificate in C does not find it.
     """
     prior = problem.prior
     assert prior is not None
@@ -159,7 +165,7 @@ def _moved(problem: Problem, found: Certificate, entries: Entries | None) -> Ask
 
 
 def _answered(tensor: RawTensor, routine: Asks[Certificate]) -> Certificate:
-    """What a routine returns, its questions answered from a tensor in memory."""
+    """The result of a generator, whose requests are answered from a tensor in memory."""
     answer = None
     while True:
         try:

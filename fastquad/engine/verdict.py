@@ -16,9 +16,9 @@ The rule, for an answer x with f free coordinates (for most methods, its nonzero
                                                                  level), else CONVERGED
     otherwise                                                    STAGNATED
 
-For A in general position a signal with fewer nonzeros than there are measurements fits them exactly only if it is x,
-up to sign: a residual at the level of rounding proves it. Where A is not, `fastquad.engine.certificate` shows it. For a
-prior whose signals are not told by their coordinates, a decoder's, the count of free numbers is all that there is.
+For A in general position a signal with fewer nonzeros than there are measurements fits them exactly only if it is x, up
+to sign: a residual at the level of rounding proves it. `fastquad.engine.certificate` finds out where A is not in
+general position. For signals of a decoder, the number of free parameters is all that can be checked.
 """
 
 from __future__ import annotations
@@ -39,16 +39,18 @@ from fastquad.measurements.contractions import Products
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float
 
-#: A success in noise has an error below this; below m = n, where what is taken for noise may as well be many small
-#: coordinates of x and no fit of all of them tells, below that, unless the level of the noise is given.
-TRUSTED, TRUSTED_OF_FEW = 0.4, 0.15
+#: The largest error of a success in noise.
+TRUSTED = 0.4
+#: The same for m < n without a given level of noise: there many small coordinates of x may look like noise.
+TRUSTED_OF_FEW = 0.15
 
-# A fit this good has ended where its method stops: what is left is no noise, and too little to be signal.
+# The relative residual below which what is left is not noise, and too small to be signal: the method just stopped
+# there.
 _FITTED = 1e-6
 
 _NOT_AS_TOLD = "A signal that is not as `prior` says fits far better: check what it says."
 
-#: What the end of a run is called where the answer proves nothing.
+#: The status for each end of a run, if the answer proves nothing.
 _AS_IT_ENDED = {
     End.AGREES: Status.EXACT_FOR_MOST,
     End.NOISY: Status.NOISY,
@@ -63,14 +65,14 @@ _AS_IT_ENDED = {
 
 
 class Verdict(NamedTuple):
-    """The status, and the outcome with what the verdict has to add to it."""
+    """The status, and the outcome with the additions of the verdict."""
 
     status: Status
     outcome: Outcome
 
 
 def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
-    """The verdict on an outcome; what it reads of A is counted, and never refused."""
+    """The verdict on an outcome; what it reads of A is counted, and no budget stops it."""
     if outcome.end is End.ZERO:
         doubt = yield from doubt_zero(problem)
         return Verdict(Status.AMBIGUOUS if doubt else Status.TRIVIAL, replace(outcome, note=doubt))
@@ -92,7 +94,7 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if problem.prior is None or problem.prior.kind == "sparse":
         return (yield from _in_noise(problem, outcome))
     if problem.prior.decoded and outcome.error is None:
-        return Verdict(Status.STAGNATED, outcome)  # nothing says how far off it is
+        return Verdict(Status.STAGNATED, outcome)  # its error is not known
     if problem.prior.alphabet is not None and (yield from other_values_fit(problem, outcome.x)):
         return Verdict(Status.STAGNATED, replace(outcome, error=None, stderr=None, note=_NOT_AS_TOLD))
     better = None if problem.prior.decoded else (yield from missed(problem, outcome.x))[0]
@@ -100,7 +102,7 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 
 
 def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
-    """The verdict on an answer that fits to rounding: what its certificate says, with the x that it has cleaned."""
+    """The verdict on an answer that fits to rounding: that of its certificate, with x cleaned of rounding."""
     prior = problem.prior
     if problem.turning:
         W = None if outcome.known is None else outcome.known.W
@@ -124,13 +126,13 @@ def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 
 
 def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
-    """The verdict on signal in noise: whether the data tell it from others, and how well they fix it.
+    """The verdict on signal in noise: whether the data distinguish it from others, and how well they determine it.
 
-    Where entries are independent and the method knows its error, it has a posterior: the odds against another signal
-    are in its claim, unless what it takes for noise is signal.
+    If entries are independent and the method estimates its error, it has a posterior: the odds against another signal
+    are part of its claim, unless what it takes for noise is signal.
     """
     if problem.outliers and outcome.error is not None:
-        # The tests know one level of noise for all measurements, which those that contradict x are not of.
+        # Skip the tests: they assume one level of noise for all measurements, which outliers do not have.
         return Verdict(Status.CONVERGED if outcome.error < TRUSTED else Status.NOISY, outcome)
     better, unseen = (yield from missed(problem, outcome.x)) if outcome.residual > _FITTED else (None, "")
     if better is not None:
@@ -146,7 +148,7 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         weighed = outcome.method in ("vamp", "lm") and outcome.stderr is not None
         found = yield from doubt_in_noise(problem, outcome.x, level, outcome.error, outcome.entries, weighed)
     if isinstance(problem.noise, np.ndarray) and outcome.stderr is not None and outcome.error is not None:
-        # The method has weighed the measurements; one level for all would take the best of them for no better.
+        # Keep the errors of a method that weighed the measurements: one level for all would ignore the best of them.
         stderr, error = outcome.stderr, outcome.error
     else:
         stderr = found.stderr if outcome.stderr is None else np.maximum(outcome.stderr, found.stderr)
@@ -158,9 +160,9 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 
 
 def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]:
-    """The verdict on signal in noise, of a method that tells the one from the other by itself."""
+    """The verdict on signal in noise, from a method that separates the two by itself."""
     if problem.turning:
-        # The tests for real signals take the free phase for a direction that the data leave open.
+        # Use the tests for complex signals: those for real ones would find the free phase undetermined.
         found = yield from doubt_turned(problem, outcome.x, outcome.noise, error, outcome.entries)
     else:
         found = yield from doubt_in_noise(problem, outcome.x, outcome.noise, error, outcome.entries, weighed=True)
@@ -170,7 +172,7 @@ def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]
 
 
 def _improved(problem: Problem, outcome: Outcome, better: Float) -> Asks[Verdict]:
-    """The verdict where what was taken for noise is signal: on the signal that explains it."""
+    """The verdict if what was taken for noise is signal: that on the signal which explains it."""
     if not _as_told(problem, better):
         return Verdict(Status.STAGNATED, replace(outcome, error=None, stderr=None, note=_NOT_AS_TOLD))
     W = yield Products(better)
@@ -183,7 +185,7 @@ def _improved(problem: Problem, outcome: Outcome, better: Float) -> Asks[Verdict
 
 
 def _as_told(problem: Problem, x: Float) -> bool:
-    """Whether a signal is as the user says, up to sign and what a few steps leave."""
+    """Whether a signal is as the user says, up to sign and to the accuracy of a few steps."""
     small, prior = 1e-6 * float(np.abs(x).max(initial=0.0)), problem.prior
     if prior is None:
         return True
@@ -200,13 +202,14 @@ def _trusted(problem: Problem) -> float:
 
 
 def exact_enough(problem: Problem, residual: float) -> bool:
-    """Whether a residual is as small as the precision of A lets it be."""
+    """Whether a residual is as small as the precision of A allows."""
     return residual < max(EXACT_RESIDUAL, _rounding(problem))
 
 
 def _rounding(problem: Problem) -> float:
     """The relative residual that the rounding of A's entries explains."""
-    # It leaves about eps/5. Eight eps of 16-bit entries are nearly a percent, which noise may be as well: half of one.
+    # Rounding leaves about eps/5; allow eight eps. For 16-bit entries that would be nearly a percent, which may be
+    # noise: allow half an eps.
     share = 0.5 if problem.dtype == np.float16 else 8.0
     return share * float(np.finfo(problem.dtype).eps)
 
