@@ -140,8 +140,9 @@ def doubt_in_noise(
 
 
 def missed(problem: Problem, x: Float) -> Asks[tuple[Float | None, str]]:
-    """A signal that fits far better than x, if a descent from x on all coordinates finds one, which noise rules out; and
-    a sentence on the directions of x that the measurements do not see.
+    """A signal that fits far better than x, if there is one; and a sentence on the directions of x that are not seen.
+
+    The signal is found by a descent from x on all coordinates; if only noise is left, there is none.
 
     For methods that separate signal from noise by themselves, if A is random as they assume: a symmetry in another
     basis does not show in a sample of entries, and an estimate between two twins leaves a part of both in the residual.

@@ -1,19 +1,19 @@
-"""The certificate of an exact complex answer: that no other signal, but for a phase, has the same measurements.
+"""The certificate of an exact complex answer: that no other signal, up to a phase, has the same measurements.
 
 As in `fastquad.engine.certificate`, on Re and Im in turn. Because `x` and `e^{iθ} x` have the same measurements, the
 direction ix is never seen: the Jacobian 2W of s entries has rank 2s − 1 at most, and it is enough that 2s − 1 < m. That
 direction is pinned, by a row ix beside the rows of W, and then everything must be seen. The answer is doubted
 
-    jacobian      if a direction of the support beside ix changes the measurements by no more than they leave open
+    jacobian      if a direction of the support beside ix changes the measurements by no more than their tolerance
     span          if the measurements amount to no more independent equations than there are unknowns
     unseen        if the value of an entry outside of the support changes nothing
-    twins         if the conjugate, or x reversed, moved by one, or with two entries exchanged, fits as well: where the
-                  entries of A that were looked at are real, or where diagonals repeat themselves
+    twins         if the conjugate, or x reversed, moved by one, or with two entries exchanged, fits as well; tested if
+                  the sampled entries of A are real, or if diagonals repeat
     symmetry      if a linear or antilinear map, or another order of the entries, gives a twin that fits as well
     chance        if the entries take so few values that another signal may fit by chance
 
-Signs, and phases, that are free between parts of x are directions: the Jacobian shows them. In noise
-(`doubt_turned`) the same is asked relative to the noise, and random starts must come back to x.
+Free signs and phases between parts of x are directions, which the Jacobian shows. In noise (`doubt_turned`) the tests
+are relative to the noise, and random starts must come back to x.
 """
 
 from __future__ import annotations
@@ -35,23 +35,27 @@ from fastquad.solution import Status
 from fastquad.typing import Asks, Float, Indices, Number
 
 _EPS = float(np.finfo(np.float64).eps)
-# An entry this many standard errors from zero is not rounding.
+# The number of standard errors from zero at which an entry is not rounding.
 _CLEARLY = 10.0
-# Numbers below this share of the largest are less than rounding.
+# The share of the largest number below which another is less than rounding.
 _TINY = 1e-15
-# A change of x by less than this share of its norm changes no product beyond rounding, times its own size.
+# The change of x, as a share of its norm, below which second-order terms of the products are rounding.
 _NEXT_TO_NOTHING = 1e-9
-# Two signals this far apart, relative to their norm, are different ones.
+# The relative distance at which two signals are different.
 _APART = 1e-3
-# In noise: as much, or this many times the error that the method expects.
-_APART_IN_NOISE, _ERRORS_APART = 0.1, 3.0
-# In noise a change of x by this share of its norm must be seen.
+# The same in noise.
+_APART_IN_NOISE = 0.1
+# The same in noise, in units of the error that the method expects.
+_ERRORS_APART = 3.0
+# The change of x, as a share of its norm, that must be seen in noise.
 _VISIBLE = 0.3
-# Another signal fits if it leaves at most this many times what x leaves open; and in noise.
-_FITS, _FITS_IN_NOISE = 30.0, 3.0
-# An answer is wrong with a chance of less than 2 to the minus this.
+# The largest residual of another signal that fits, in units of the tolerances.
+_FITS = 30.0
+# The same in noise.
+_FITS_IN_NOISE = 3.0
+# The bits of evidence to spare: an answer is wrong with a chance of less than 2^−20.
 _SPARE_BITS = 20
-# So many exchanges of two entries are tried.
+# The number of exchanges of two entries that are tried.
 _EXCHANGES = 8
 
 
@@ -86,22 +90,22 @@ class Turned:
         return np.concatenate([columns, size * turned(self.x[S])[None]])
 
     def level(self, least: float) -> float:
-        """The standard deviation of what x leaves, at least this."""
+        """The standard deviation of the residual of x, at least `least`."""
         return max(float(np.linalg.norm(self.r)) / math.sqrt(max(1, self.problem.m - self.S.size + 1)), least)
 
     def standard_errors(self, sigma: float) -> Float:
-        """Those of x on its support, up to a phase, for noise of this standard deviation."""
+        """The standard errors of x on its support, up to a phase, for noise of this standard deviation."""
         inverse = np.linalg.pinv(self.pinned(self.S), rcond=1e-12)
         return sigma / 2 * np.sqrt(np.einsum("ij,ij->i", inverse, inverse))
 
     def error(self, sigma: float) -> float:
-        """The relative error of x that noise of this standard deviation leaves."""
+        """The relative error of x caused by noise of this standard deviation."""
         return float(np.linalg.norm(self.standard_errors(sigma)) / np.linalg.norm(self.x))
 
     # -- the clean support -----------------------------------------------------------------------------------
 
     def clean(self) -> Asks[None]:
-        """Drop the entries that are no further from zero than rounding lets them be."""
+        """Drop the entries that differ from zero only by rounding."""
         for _ in range(4):
             near = self._rounding()
             if near.size == 0 or not (yield from self._without(near)):
@@ -118,7 +122,7 @@ class Turned:
         return touched[self.groups.norms(self.x)[touched] < _CLEARLY * self.groups.norms(errors)[touched]]
 
     def _without(self, dropped: Indices) -> Asks[bool]:
-        """Try to fit without these groups; whether that was possible."""
+        """Try to fit without these groups; returns whether that was possible."""
         keep = self.groups.members(np.setdiff1d(self.groups.touched(self.S), dropped))
         if keep.size == 0:
             return False
@@ -150,7 +154,7 @@ class Turned:
     # -- local tests -----------------------------------------------------------------------------------------
 
     def leaves_open(self, diagonals: Float) -> None:
-        """What each equation leaves open: its residual, at least its rounding."""
+        """Set the tolerance of each equation: its residual, and at least its rounding."""
         m, S = self.problem.m, self.S
         z = self.x[S]
         scale = np.abs(self.W[:, S]) @ np.abs(z) + np.abs(self.problem.y) + np.abs(diagonals[:, S]) @ z**2
@@ -158,7 +162,7 @@ class Turned:
         delta = np.maximum(np.abs(self.r), max(rms, 8 * _EPS) * scale)
         self.delta = np.where(delta > 0, delta, float(delta.max(initial=0.0)) or 1.0)
         self.norm = float(np.linalg.norm(self.x))
-        #: A unit change of x must change the scaled measurements by this much.
+        #: How much a unit change of x must change the scaled measurements.
         self.need = math.sqrt(m) / _APART
 
     def in_noise(self, sigma: float, expected: float | None) -> None:

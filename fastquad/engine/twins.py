@@ -24,38 +24,57 @@ from fastquad.numerics.independence import left_over
 from fastquad.numerics.levenberg_marquardt import Descent, Rule, on_block
 from fastquad.typing import Asks, Float, Indices
 
-# How alike the diagonals of two coordinates are that may take each other's place: in double, in single precision.
-_ALIKE, _ROUNDED_ALIKE = 4e-12, 8e-6
+# The relative difference of diagonals below which two coordinates may be exchanged, in double precision.
+_ALIKE = 4e-12
+# The same in single precision.
+_ROUNDED_ALIKE = 8e-6
+# The same as a multiple of the relative residual, up to the one before.
 _HIDDEN = 300.0
-_RELABELLINGS, _NODES, _MATRICES = 20, 4000, 24
-# Relabelled, x leaves at most this share of y, or as many times what it leaves itself.
-_NEARLY, _ERRORS = 0.1, 3.0
-# Products of two vectors that differ by less than this share say nothing of their difference.
+# The largest number of relabellings that are tried.
+_RELABELLINGS = 20
+# The largest number of nodes in the search for them.
+_NODES = 4000
+# The number of matrices that they must preserve.
+_MATRICES = 24
+# The largest share of y that a relabelled x may leave.
+_NEARLY = 0.1
+# The same as a multiple of what x itself leaves.
+_ERRORS = 3.0
+# The relative difference of two vectors' products below which they say nothing about the vectors' difference.
 _BEYOND_ROUNDING = 1e-5
-# Under noise, rows of the matrices that see each direction by this share of the average tell a twin from x.
+# The share of the average by which rows must see each direction, under noise, to rule out a twin.
 _CLEARLY_APART = 0.1
-# Parts of x that are tried with the other sign, those that are coupled least; in a block of at most this many entries.
-_PARTS, _COUPLED_ENTRIES = 6, 2_000_000
-# In noise, a part with the other sign must be worse by this many squares of a standard deviation.
+# The number of weakly coupled parts of x that are tried with the other sign.
+_PARTS = 6
+# The largest number of entries of a block for it.
+_COUPLED_ENTRIES = 2_000_000
+# How much worse a part with the other sign must fit under noise, in squares of a standard deviation.
 _LIKELY = 30.0
-# A part is worth a try if what its other sign changes is explained by the other values but for this share.
+# The largest share of a part's change of sign that the other values cannot compensate, for it to be tried.
 _EXPLAINED_BY_OTHERS = 0.1
-# Under noise, Levenberg–Marquardt starts from this many random signals; it should come back to x at least so often.
-_CHALLENGES, _RECAPTURES = 16, 2
-# Once it has, after so many starts, that is enough.
+# The number of random signals that Levenberg–Marquardt starts from under noise.
+_CHALLENGES = 16
+# How often it should come back to x.
+_RECAPTURES = 2
+# The number of starts that are enough once it has.
 _FEWEST_CHALLENGES = 8
-# A block for it has at most this many entries; of those that are independent, as the method took them, fewer.
-_CHALLENGE_ENTRIES, _CHALLENGE_INDEPENDENT = 2_000_000, 300_000
-# A signal at least this far away that leaves at most this share of ‖r‖² is better, whatever error is expected.
-_APART, _FAR_BETTER = 0.1, 0.25
+# The largest number of entries of a block for it.
+_CHALLENGE_ENTRIES = 2_000_000
+# The same if entries are independent, as the method assumes.
+_CHALLENGE_INDEPENDENT = 300_000
+# The least distance of another signal that is better, whatever error is expected.
+_APART = 0.1
+# The largest share of ‖r‖² that it leaves.
+_FAR_BETTER = 0.25
+# When a descent of these stops.
 _CHALLENGE = Rule(max_steps=40, patience=12)
 
 
 class Twins(Tests):
-    """All tests of an answer, given what each equation leaves open."""
+    """All tests of an answer, given the tolerance of each equation."""
 
     def rivals(self) -> Asks[str]:
-        """Why another signal, not next to x, fits as well; empty where none was found."""
+        """Why another signal, not near x, fits as well; empty if none was found."""
         if self.answer.s == 0:
             return ""
         for test in (self.convolved, self.exchange, self.mirrored, self.symmetry, self.relabelling):
@@ -65,9 +84,9 @@ class Twins(Tests):
         return ""
 
     def convolved(self) -> Asks[str]:
-        """Whether the products of two vectors come together as in a convolution, which has other factors as well.
+        """Whether products of two vectors are summed as in a convolution, which has other factors as well.
 
-        A convolution is a product of two polynomials, and a zero of the one may as well be one of the other.
+        A convolution is a product of two polynomials, and a root of one may as well be a root of the other.
         """
         if not self.problem.bilinear:
             return ""
@@ -83,7 +102,7 @@ class Twins(Tests):
     # -- signs ------------------------------------------------------------------------------------------------------
 
     def mirrored(self) -> Asks[str]:
-        """Whether −x fits as well, where known values are there to tell it from x."""
+        """Whether −x fits as well, although known values should distinguish it from x."""
         if not self.problem.fixed:
             return ""
         twin = yield from self._refit(self.problem.completed(self._other_sign(self.answer.S)), self.answer.S)
@@ -98,7 +117,7 @@ class Twins(Tests):
         return x
 
     def signs(self) -> Asks[str]:
-        """Whether the sign of a part of x is free, because next to nothing couples it to the rest."""
+        """Whether the sign of a part of x is free, because it is hardly coupled to the rest."""
         answer = self.answer
         if self.problem.m * answer.places.size**2 > _COUPLED_ENTRIES:
             return ""
@@ -107,7 +126,7 @@ class Twins(Tests):
             return ""
         z, limit = answer.x[answer.places], self.measure.fits
         if self.measure.noisy:
-            # As likely as x, or nearly: here the twin is no exact one, and how well it fits tells.
+            # Accept a twin that is nearly as likely as x: it is not exact here, so compare how well both fit.
             limit = math.sqrt(float(np.mean((answer.r / self.delta) ** 2)) + _LIKELY / self.problem.m)
         scaled = block / self.delta[:, None, None]
         for turned in symmetry.turned_at_weakest(scaled, z, _PARTS):
@@ -155,13 +174,13 @@ class Twins(Tests):
         least = _CLEARLY_APART if self.measure.noisy else 0.0
         at_hand = None
         if other is not None and answer.s == self.problem.n:
-            # What the other products have in common with W says nothing, and rounding in the rest must not.
+            # Use the difference from W, and only if it is more than rounding.
             rest = other - answer.W
             at_hand = rest[:, None] if np.linalg.norm(rest) > _BEYOND_ROUNDING * np.linalg.norm(answer.W) else None
         shown = symmetry.no_linear_twin
         if q == 1 and at_hand is not None and shown(answer.columns, answer.gram, at_hand, answer.z, least):
             return True
-        # More than are needed make it likelier that they show it, and by how much.
+        # Take more rows than needed: they are likelier to prove it, and more clearly.
         for count in (4 * q,) if self.measure.noisy else (q, q + 2):
             if count > max(8, answer.s // 8):
                 return False
@@ -187,7 +206,7 @@ class Twins(Tests):
     def relabelling(self) -> Asks[str]:
         """Whether a relabelling of the coordinates, some with the other sign, leaves the matrices as they are."""
         answer = self.answer
-        # What the fit leaves hides a symmetry that holds but for so much.
+        # Allow for the residual: a symmetry may hold only to that accuracy.
         tolerance = max(_ROUNDED_ALIKE if answer.rounded else _ALIKE, min(_ROUNDED_ALIKE, _HIDDEN * answer.residual))
         kind = symmetry.alike(self.diagonals[:, answer.allowed], tolerance)
         inside = np.searchsorted(answer.allowed, answer.S)
@@ -197,7 +216,7 @@ class Twins(Tests):
         members = np.flatnonzero(np.isin(kind, kind[inside]))
         if doubt or 8 * self.problem.m * members.size**2 > min(BLOCK_BYTES, self.problem.memory // 8):
             return doubt
-        # Known coordinates stay where they are, and come first: they settle signs.
+        # Keep known coordinates in place, and take them first: they determine signs.
         known = self.problem.known
         block = yield Block(np.concatenate([answer.allowed[members], known]))
         some = np.argsort(-np.abs(block).max(axis=(1, 2)), kind="stable")[:_MATRICES]
@@ -217,7 +236,7 @@ class Twins(Tests):
             yield expand(moved, allowed, self.problem.n)
 
     def _any_fits(self, twins: Iterable[Float]) -> Asks[str]:
-        """What is said of the first of these that is another signal and fits."""
+        """A sentence on the first of these that is another signal and fits; empty if there is none."""
         size = float(np.linalg.norm(self.problem.y))
         for twin in twins:
             if apart(twin, self.answer.x) > self.measure.apart:
@@ -237,8 +256,8 @@ class Twins(Tests):
     def challenged(self, independent: bool) -> Asks[str]:
         """Whether Levenberg–Marquardt finds another signal that fits as well from random starts, or x not again.
 
-        Of `independent` entries the method tells signal from noise; elsewhere a fit in the wrong valley may leave what
-        looks like noise, and that it is found again is all that speaks for it.
+        For `independent` entries the method separates signal from noise; elsewhere a fit in the wrong valley may leave
+        what looks like noise, and the only evidence for x is that random starts find it again.
         """
         answer, m = self.answer, self.problem.m
         most = _CHALLENGE_INDEPENDENT if independent else _CHALLENGE_ENTRIES
@@ -262,7 +281,7 @@ class Twins(Tests):
                     return ""
             if back >= _RECAPTURES:
                 return ""
-        # Noise of a given level that is found again speaks for x as well.
+        # Count a residual at the given level of noise as evidence for x, too.
         sure = independent or self.problem.noise is not None
         return "" if sure else "From other starts the search does not come back to x: it may be one of several."
 
