@@ -67,11 +67,18 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
 places = np.arange(SYSTEMS)
 left.bar(places - 0.2, [row[0] for row in rows], 0.4, label="scipy.optimize.least_squares", color="0.6")
 left.bar(places + 0.2, [row[1] for row in rows], 0.4, label="fastquad", color="C0")
-left.set(yscale="log", xlabel="system", ylabel="seconds to a solution", title=f"{N} equations, {N} unknowns")
+left.set(
+    yscale="log",
+    ylim=(None, 20 * max(max(row[:2]) for row in rows)),
+    xticks=places,
+    xlabel="system",
+    ylabel="seconds to a solution",
+    title=f"{N} equations, {N} unknowns",
+)
 left.legend(frameon=False, fontsize=8)
 right.plot(x, "o", mfc="none", color="0.5", label="true")
 right.plot(solution.x, ".", color="C0", label=f"found ({solution.status.name.lower()})")
-right.set(xlabel="unknown", title=f"{N + 5} equations")
+right.set(xlabel="unknown", title=f"{N + 5} equations", ylim=(None, 1.3 * np.abs(x).max()))
 right.legend(frameon=False, fontsize=8)
 figure.tight_layout()
 plt.show()

@@ -32,16 +32,17 @@ for ax, cyclic in zip(axes, (False, True), strict=True):
     print("circle" if cyclic else "line", "found, moved or mirrored")
     if cyclic:
         for radius, places, color in ((1.0, hidden, "0.6"), (0.9, points, "C0")):
+            ax.add_patch(plt.Circle((0, 0), radius, fill=False, color="0.85"))
             angle = 2 * np.pi * places / N
             ax.plot(radius * np.cos(angle), radius * np.sin(angle), "o", color=color, ms=5)
         ax.set_aspect("equal")
         ax.axis("off")
         ax.set_title("beltway: hidden outside, found inside", fontsize=10)
     else:
-        ax.vlines(hidden, 0.6, 1.0, color="0.6", label="hidden")
-        ax.vlines(points, 0.0, 0.4, color="C0", label="found")
-        ax.set(yticks=[], xlabel="position", title="turnpike: found, moved or mirrored")
-        ax.legend(frameon=False, fontsize=8)
+        ax.vlines(hidden, 0.6, 1.0, color="0.6")
+        ax.vlines(points, 0.0, 0.4, color="C0")
+        ax.set(xlabel="position", title="turnpike: found, moved or mirrored")
+        ax.set_yticks([0.2, 0.8], ["found", "hidden"])
 figure.tight_layout()
 
 # %%

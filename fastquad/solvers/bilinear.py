@@ -18,6 +18,7 @@ Where u and v are not sparse and there are enough measurements, descents from se
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -30,7 +31,7 @@ from fastquad.priors.base import Posterior
 from fastquad.priors.spike_slab import SpikeSlab
 from fastquad.solvers import structured
 from fastquad.solvers.amp.hand_over import SparseHandOver
-from fastquad.solvers.parts import noise_fit
+from fastquad.solvers.parts import noise_fit, weighing
 from fastquad.solvers.parts.descent import Fit, fit
 from fastquad.solvers.structured import Desk, Stage
 from fastquad.typing import Asks, Float
@@ -43,8 +44,8 @@ _CLOSE, _PROGRESS, _PATIENCE = 1e-2, 0.98, 15
 # A run that ends with more than this of y has found nothing.
 _HOPELESS = 0.8
 _RANDOM_STARTS = 4
-# A fit that leaves less than this of y may be signal in noise.
-_EXPLAINED = 0.3
+# A fit that leaves less than this of y may be signal in noise; one that leaves less than that, no other is looked for.
+_EXPLAINED, _NEARLY = 0.3, 0.1
 # Shares of the rows, and of the columns, that a start may be made of.
 _LARGEST = (0.1, 0.25)
 
@@ -54,53 +55,80 @@ def stages(desk: Desk) -> Iterator[Stage]:
     yield message_passing(desk)
     if desk.problem.m >= desk.problem.n:
         yield structured.descents(desk)
-    yield desk.pursue()
+    if desk.problem.noiseless or desk.best is None or desk.best.residual > _NEARLY:
+        yield desk.pursue()
 
 
 def message_passing(desk: Desk) -> Stage:
-    """AMP from several starts, and Levenberg–Marquardt on what each holds for nonzero."""
+    """AMP from several starts, and Levenberg–Marquardt on what each holds for nonzero.
+
+    An exact fit ends it. What another start comes to as well, or no start improves on, may be signal in noise.
+    """
     problem = desk.problem
     S = (yield WeightedSum(problem.y))[: problem.bilinear, problem.bilinear :]
     # `gain` is 1/(2 · variance of an entry of Ã), and those are B/2.
     variance = 2 / desk.entries.gain
     hand_over = SparseHandOver(problem, desk.cache)
+    best: Fit | None = None
     for u, v in _starts(S, problem.rng):
         run = _Run(problem, variance, u, v)
         yield from run.settle()
         if run.gap > _HOPELESS:
             continue
-        outcome = yield from _conclude(desk, hand_over, run)
-        if outcome is not None:
+        found = yield from _handed_over(desk, hand_over, run)
+        if not exact_enough(problem, found.residual) and 2 * found.support.size > problem.m:
+            continue  # as many coordinates fit noise as well
+        outcome = yield from desk.judge(found, "amp")
+        if outcome is not None and outcome.noise is None:
             return outcome
-    return None
+        if found.residual > _EXPLAINED or not _convincing(problem, found):
+            continue
+        if problem.noise is not None or (best is not None and structured.same(best, found)):
+            outcome = yield from _in_noise(desk, found)
+            if outcome is not None:
+                return outcome
+        best = found if best is None or found.residual < best.residual else best
+    return None if best is None else (yield from _in_noise(desk, best))
 
 
-def _conclude(desk: Desk, hand_over: SparseHandOver, run: _Run) -> Stage:
-    """The outcome where what a run has found fits exactly, or is signal in noise."""
+def _handed_over(desk: Desk, hand_over: SparseHandOver, run: _Run) -> Asks[Fit]:
+    """The fit that a run leads to: an exact one on a few coordinates more, else one on those that are likely."""
     problem = desk.problem
     # A few more than are likely: what is small is not yet seen.
     found = yield from hand_over.largest(run.x, run.x**2, int(np.count_nonzero(run.weight > 0.1)) + 2)
-    if exact_enough(problem, found.residual):
-        return (yield from desk.judge(found, "amp"))
     likely = np.flatnonzero(run.weight > 0.5)
-    if 0 < likely.size < problem.m and found.residual < _EXPLAINED:
-        found = yield from fit(problem, run.x, likely, desk.rule, desk.cache)
-        outcome = (yield from structured.in_noise(desk, found, "amp")) if _convincing(problem, found) else None
-        if outcome is not None:
-            return outcome
-    return (yield from desk.judge(found, "amp"))
+    if exact_enough(problem, found.residual) or not 0 < likely.size < problem.m:
+        return found
+    return (yield from fit(problem, run.x, likely, desk.rule, desk.cache))
+
+
+def _in_noise(desk: Desk, found: Fit) -> Stage:
+    """The outcome where a fit on a few coordinates is signal in noise."""
+    if desk.problem.noiseless:
+        return None
+    weighed = yield from weighing.weigh(desk.problem, found, desk.cache)
+    return weighing.verdict(desk.problem, desk.entries, weighed, "amp")
 
 
 def _convincing(problem: Problem, found: Fit) -> bool:
     """Whether chance does not fit so well with as many coordinates, which were chosen by looking at y.
 
-    Where the noise is given, the fit is held against that; it must have room to fail.
+    The score is that of `noise_fit`, with the price of the choices that there were on each side: none where all are
+    nonzero. Where the noise is given, the fit is held against that; it must have room to fail.
     """
-    s = found.support.size
-    if problem.noise is not None:
-        return problem.m >= 2 * s
-    needed = max(noise_fit.CONVINCING * problem.m, noise_fit.CONVINCING_AT_LEAST)
-    return noise_fit.score(problem, found.residual, s) < -needed
+    m, s, p = problem.m, found.support.size, problem.bilinear
+    if problem.noise is not None or m <= s:
+        return m >= 2 * s
+    on_u = int(np.count_nonzero(found.support < p))
+    choices = sum(_log_choices(*side) for side in ((p, on_u), (problem.n - p, s - on_u)))
+    spread = float(np.var(problem.y) / np.mean(problem.y**2))
+    score = m * math.log(found.residual**2 * m / ((m - s) * spread)) + s * math.log(m) + 2 * choices
+    return score < -max(noise_fit.CONVINCING * m, noise_fit.CONVINCING_AT_LEAST)
+
+
+def _log_choices(count: int, chosen: int) -> float:
+    """The logarithm of (count choose chosen)."""
+    return math.lgamma(count + 1) - math.lgamma(chosen + 1) - math.lgamma(count - chosen + 1)
 
 
 def _starts(S: Float, rng: np.random.Generator) -> Iterator[tuple[Float, Float]]:

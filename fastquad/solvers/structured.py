@@ -64,6 +64,8 @@ _LEAST_ROW = 1e-3
 _EXPLAINED = 0.25
 # … or from another start.
 _CLEAR = 0.05
+# Two descents ended in the same place where their residuals differ by at most this share.
+_AGREE = 1e-3
 
 
 class Desk(Protocol):
@@ -106,6 +108,11 @@ def _explains(problem: Problem, found: Fit) -> bool:
     return everything and _left(problem, found) < _EXPLAINED
 
 
+def same(one: Fit, other: Fit) -> bool:
+    """Whether two descents ended in the same place."""
+    return abs(one.residual - other.residual) <= _AGREE * one.residual
+
+
 def _left(problem: Problem, found: Fit) -> float:
     """The share of y's variance that a fit leaves, as its free coordinates would let it by chance."""
     m, s = problem.m, found.support.size
@@ -131,7 +138,11 @@ def message_passing(desk: Desk) -> Stage:
         if estimate.gap > vamp.NEAR:
             continue
         found = yield from fit(problem, estimate.x, everything, desk.rule, desk.cache)
-        outcome = yield from _judge(desk, found, "vamp")
+        outcome = yield from desk.judge(found, "vamp")
+        # A good fit may be a wrong one still: it is noise that is left where another attempt comes to the same fit.
+        clear = best is not None and same(best, found) and _left(problem, found) < _CLEAR
+        if outcome is None and (problem.noise is not None or clear):
+            outcome = yield from in_noise(desk, found, "vamp")
         if outcome is not None:
             return outcome
         best = found if best is None or found.residual < best.residual else best
