@@ -1,4 +1,4 @@
-"""The one door: what a user calls A becomes measurements here, checked."""
+"""Convert and check what the user gives as A: `as_measurements`, `pack` and `open`."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
         is, never copied or written to. Other layouts and other dtypes are copied: float16 to float32, integers and bool
         to float64, which takes m n² times 4 or 8 bytes. A `.npy` file is mapped, never loaded whole; a folder that
         `fastquad.pack` wrote is opened by `fastquad.open`. A Dask array is distributed over the workers of the current
-        client, as by `fastquad.distribute`; where there is none it is computed, if it fits in half of the memory that
-        this process can have, and else its chunks are computed in turn, for every pass anew. A list of scipy.sparse
-        matrices, or one stacked of shape (m n, n), becomes a `fastquad.SparseTensor`.
+        client, as by `fastquad.distribute`; without a client it is computed once, if it fits in half of the memory that
+        this process can get, or else chunk by chunk in every pass. A list of scipy.sparse matrices, or one stacked of
+        shape (m n, n), becomes a `fastquad.SparseTensor`.
     memory : int or str, optional
         A budget for a packed folder, or for a tensor that was opened from one: see `fastquad.open`; for a Dask array
         without a client, in place of half of the memory.
@@ -55,7 +55,7 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
     (3, 2)
     """
     if memory is not None:
-        budget(memory)  # an error where it is none, also where it is of no use
+        budget(memory)  # check it, even if it is not used
     if isinstance(A, FolderTensor | StreamedTensor) and memory is not None:
         return open(A.folder.path, memory=memory, verify=False)
     if isinstance(A, Measurements):
@@ -90,16 +90,16 @@ def pack(
     """Pack the symmetric (Hermitian) parts of A: half the bytes, and the layout that is read fastest.
 
     One pass over A. Without a path the result is in memory. With one it is a folder on disk, written a few MB at a
-    time, so that neither A nor the result need fit in memory: under the name PATH.partial, and renamed when it is
-    whole. Where the process is killed or the disk is full, the same call goes on from there.
+    time, so that neither A nor the result need fit in memory; it is written as PATH.partial and renamed when it is
+    complete. If the process is killed or the disk is full, the same call goes on from there.
 
     Parameters
     ----------
     A : array of shape (m, n, n), path of a `.npy` file or packed folder, Dask array, or Measurements; or an iterator
-        Of a Dask array a chunk or two are in memory at a time. An iterator, which needs a path, gives the (n, n)
-        matrices one after the other.
+        A Dask array is packed a chunk or two at a time. An iterator, which needs a path, gives the (n, n) matrices one
+        after the other.
     path : str or path, optional
-        Where to put the folder. It must not exist.
+        The path of the folder, which must not exist.
     dtype : float16, float32 or float64, or complex64 or complex128 for complex A, optional
         Default: the dtype of A. Entries are symmetrised in double precision and then rounded once. As float16 they keep
         three digits, in half the bytes of float32: a solve on them ends with an error of that size, and says so; where
@@ -145,18 +145,18 @@ def open(
     ----------
     path : str or path
     memory : int or str, optional
-        A budget, in bytes or such as "4 GB"; default: half of what this process can have. A folder that is no larger is
-        mapped, and the system keeps it in memory once it has been read; a larger one is read anew for every pass.
+        A budget, in bytes or as a string such as "4 GB"; default: half of what this process can get. A folder that is
+        no larger is mapped, and stays in memory once it has been read; a larger one is read again for every pass.
     verify : bool
-        Whether to compare what is read with the checksums that were written with it: at once where the folder is
-        mapped, else during the first pass. (A read of a few rows is not compared.)
+        Whether to compare the data with their checksums: at once if the folder is mapped, else during the first pass.
+        (Reads of a few rows are not compared.)
     n_threads : int, optional
         For the checksums.
 
     Returns
     -------
     Measurements
-        A PackedTensor, or a StreamedTensor where the folder is larger than the budget.
+        A PackedTensor, or a StreamedTensor if the folder is larger than the budget.
 
     Examples
     --------

@@ -6,8 +6,8 @@ contractions are those of H, viewed,
 
     products(z) = (H x).view(float64),    weighted_sum(w) = R(Σ w_i H_i),    diagonals: each h_jj twice.
 
-What the real problem then does not say is told beside it: `groups`, that Re x_j and Im x_j belong together, and
-`gauge`, that x is only known up to a phase.
+Two attributes add what the real problem does not say: `groups`, that Re x_j and Im x_j belong together, and `gauge`,
+that x is only known up to a phase.
 """
 
 from __future__ import annotations

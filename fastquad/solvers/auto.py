@@ -41,7 +41,7 @@ from fastquad.solvers.amp.hand_over import SparseHandOver
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts import noise_fit as noise
 from fastquad.solvers.parts.descent import Fit, fit
-from fastquad.solvers.parts.desk import Desk
+from fastquad.solvers.parts.desk import BaseDesk
 from fastquad.solvers.pursuit import solver as pursuit
 from fastquad.solvers.pursuit import tuning
 from fastquad.typing import Asks, Float
@@ -91,7 +91,7 @@ class Auto(Solver):
 
 
 @dataclass
-class _Desk(Desk):
+class _Desk(BaseDesk):
     """The stages of the default method, and what they share."""
 
     messages: amp.Search | None = None

@@ -1,4 +1,4 @@
-"""What a solver is: hyper-parameters, and a generator of steps."""
+"""The interface of a solver: its options, and a generator of steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ S = TypeVar("S", bound=type)
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def options(cls: S) -> S:
-    """A solver class as a frozen dataclass of its options, which go by name; others are refused with the nearest."""
+    """Make a solver class a frozen dataclass of keyword options; an unknown option's error names the nearest."""
     made: Any = dataclass(frozen=True, kw_only=True)(cls)
     known = [each.name for each in fields(made)]
     plain = made.__init__
@@ -55,11 +55,11 @@ class Solver(ABC):
     uses_support: ClassVar[bool] = False
     #: Whether it uses values of x that are known.
     uses_fixed: ClassVar[bool] = False
-    #: Where `solve` is given no `max_iter`.
+    #: The largest number of steps, unless `solve` is given `max_iter`.
     max_iter: ClassVar[int | None] = None
 
     def uses_blas(self, prior: Any) -> bool:
-        """Whether most of the work is in matrices of its own, for which BLAS may have its threads: a decoder's."""
+        """Whether BLAS may use its threads, because most work is in matrices of its own, such as a decoder's."""
         return "generative" in self.priors
 
     @abstractmethod
@@ -70,7 +70,7 @@ class Solver(ABC):
 def negligible_step(tol: float) -> float:
     """The length of a step, relative to x, below which a method stagnates: 1e-10 at the default tolerance.
 
-    A hundredth of the tolerance, for a method may still get there by steps far shorter than the way that is left; and
-    no less than rounding.
+    A hundredth of the tolerance, because a method may still converge by steps far shorter than the remaining distance;
+    and at least rounding.
     """
     return max(0.01 * tol, 1e-16)

@@ -5,14 +5,14 @@ For B_i of independent entries with the variance s², and residuals r from which
 
     R = û v̂^T + Σ_i r_i B_i/(m s²),      r_i = y_i − û^T B_i v̂ + o r_i^before
 
-is u v^T seen in Gaussian noise of variance `ω = mean r²/(m s²)` an entry. Of the two vectors each is then seen through
-the other, `b_u = R v̂/ω` with the precision `a_u = ‖v̂‖²/ω`, and so is v through û; the prior of each is zero or normal
-with a share ρ of nonzeros and a variance that are learned for each by itself. After a step
+is u v^T in Gaussian noise of variance `ω = mean r²/(m s²)` for each entry. Each of the two vectors is then seen through
+the other: u by `b_u = R v̂/ω` with the precision `a_u = ‖v̂‖²/ω`, and v likewise through û. The prior of each is a spike
+and slab, whose share ρ of nonzeros and variance are learned for each vector by itself. After a step
 
     o = (‖v̂‖² Σ var u + ‖û‖² Σ var v)/(ω m s²)
 
 and the scales are balanced, ‖û‖ = ‖v̂‖. A step is one sweep over A. It starts from the singular vectors of Σ y_i B_i, of
-its largest rows and columns alone, and from random ones; what it holds for nonzero is fitted by Levenberg–Marquardt.
+its largest rows and columns alone, and from random ones; likely nonzeros are then fitted by Levenberg–Marquardt.
 Where u and v are not sparse and there are enough measurements, descents from several starts come next, then pursuit.
 """
 
@@ -39,14 +39,20 @@ from fastquad.typing import Asks, Float
 # The share of nonzeros that a run begins with.
 _SHARE = 0.3
 _MAX_STEPS = 60
-# A run ends where it fits this well, or where the fit did not improve by this share for so many steps.
-_CLOSE, _PROGRESS, _PATIENCE = 1e-2, 0.98, 15
-# A run that ends with more than this of y has found nothing.
+# The relative residual at which a run ends.
+_CLOSE = 1e-2
+# The ratio of residuals that counts as progress.
+_PROGRESS = 0.98
+# The number of steps without progress after which a run ends.
+_PATIENCE = 15
+# The share of y above which a run has found nothing.
 _HOPELESS = 0.8
 _RANDOM_STARTS = 4
-# A fit that leaves less than this of y may be signal in noise; one that leaves less than that, no other is looked for.
-_EXPLAINED, _NEARLY = 0.3, 0.1
-# Shares of the rows, and of the columns, that a start may be made of.
+# The share of y below which the residual of a fit may be noise.
+_EXPLAINED = 0.3
+# The share of y below which no better fit is looked for.
+_NEARLY = 0.1
+# The shares of rows and columns that starts are made of.
 _LARGEST = (0.1, 0.25)
 
 
@@ -94,7 +100,7 @@ def message_passing(desk: Desk) -> Stage:
 def _handed_over(desk: Desk, hand_over: SparseHandOver, run: _Run) -> Asks[Fit]:
     """The fit that a run leads to: an exact one on a few coordinates more, else one on those that are likely."""
     problem = desk.problem
-    # A few more than are likely: what is small is not yet seen.
+    # Take a few more than the likely ones: small coordinates are not seen yet.
     found = yield from hand_over.largest(run.x, run.x**2, int(np.count_nonzero(run.weight > 0.1)) + 2)
     likely = np.flatnonzero(run.weight > 0.5)
     if exact_enough(problem, found.residual) or not 0 < likely.size < problem.m:

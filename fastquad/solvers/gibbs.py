@@ -1,9 +1,9 @@
 """Gibbs sampling of a spike-and-slab posterior at cycling temperatures: the last resort for few measurements.
 
 Near the limit of what is possible, AMP settles in a wrong place for almost half of the instances of n = 100, while the
-posterior itself is still peaked at x. A sample of it turns to x by chance, sooner or later, if the
-temperature is right: too hot, and x is not held; too cold, and nothing moves. One sweep draws each z_j from its
-conditional (kernels/gibbs.h: an exact quartic, with a point mass at zero)
+posterior itself is still peaked at x. A sample finds x by chance, sooner or later, if the temperature is right: if it
+is too hot, x is left again; if it is too cold, nothing moves. One sweep draws each z_j from its conditional
+(kernels/gibbs.h: an exact quartic, with a point mass at zero)
 
     p(z) ∝ exp(−‖A(zz^T) − y‖²/(2σ²)) Π_j [(1−ρ) δ_0 + ρ N(0, φ²/(nρ))](z_j),     ρ = share of nonzeros.
 
@@ -33,12 +33,26 @@ from fastquad.typing import Asks, Float, Indices
 _SAMPLED_ENTRIES = 4e6
 # The number of sweeps between two looks at the budget.
 _ROUND = 50
-# σ²/mean y² falls slowly between the first two, quickly to the last; and the sweeps that each takes.
-_HOT, _COLD, _STILL = 0.25, 0.03, 0.001
-_SLOW_SWEEPS, _QUICK_SWEEPS = 800, 100
+# σ²/mean y² at the start of a cycle.
+_HOT = 0.25
+# σ²/mean y² at the end of the slow part of a cycle.
+_COLD = 0.03
+# σ²/mean y² at the end of the quick part of a cycle, where nothing moves any more.
+_STILL = 0.001
+# The number of sweeps in the slow part.
+_SLOW_SWEEPS = 800
+# The number of sweeps in the quick part.
+_QUICK_SWEEPS = 100
+# The number of sweeps in a cycle for x >= 0.
 _POSITIVE_SWEEPS = 150
-# The same for signals of a few values, and the share of |y|² below which one is worth a look in double precision.
-_VALUES_HOT, _VALUES_COLD, _VALUES_SWEEPS, _FITS = 0.5, 0.15, 10_000, 1e-6
+# σ²/mean y² at the start of a cycle for signals of a few values.
+_VALUES_HOT = 0.5
+# σ²/mean y² at its end.
+_VALUES_COLD = 0.15
+# The number of its sweeps.
+_VALUES_SWEEPS = 10_000
+# The share of |y|² below which a sample of a few values is examined in double precision.
+_FITS = 1e-6
 
 
 def affordable(problem: Problem) -> bool:
@@ -53,7 +67,7 @@ def temperatures() -> Float:
 
 
 def positive_temperatures() -> Float:
-    """The same where no coordinate is negative: hotter, and much quicker."""
+    """σ²/mean y² at each sweep of a cycle for x >= 0: hotter, and much shorter."""
     return np.geomspace(1.0, 1e-3, _POSITIVE_SWEEPS)
 
 

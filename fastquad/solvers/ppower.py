@@ -40,7 +40,7 @@ class Target(NamedTuple):
 
 @options
 class Projecting(Solver):
-    """What methods with a projection onto the range of a decoder have in common."""
+    """A method with a projection onto the range of a decoder."""
 
     priors: ClassVar[tuple[str, ...]] = ("generative",)
 
@@ -57,7 +57,7 @@ class Projecting(Solver):
             raise ValueError(f"`restarts` must be at least 1, got {self.restarts}.")
 
     def uses_blas(self, prior: Any) -> bool:
-        # Adam through a compiled network has threads of its own, which those of BLAS would keep from their cores.
+        # Keep BLAS on one thread while compiled Adam runs on threads of its own.
         return self.projection != "adam" or prior.fast.compiled() is None
 
     def project(
@@ -160,8 +160,8 @@ class PPower(Projecting):
     n_steps, rate : int, float
         Of Adam.
     race : bool
-        Whether the starts of Adam that are behind drop out on the way, which halves the work. False: all go to the
-        end, as in the paper.
+        Whether starts of Adam that fall behind are dropped on the way, which halves the work. False runs all of them to
+        the end, as in the paper.
 
     Examples
     --------

@@ -41,28 +41,28 @@ from fastquad.typing import Asks, Float
 
 Stage = Asks[Outcome | None]
 
-# From this ratio of measurements to coordinates on VAMP succeeds often.
+# The ratio m/n from which on VAMP succeeds often.
 _VAMP_RATIO = 1.1
-# From this ratio on it succeeds almost always, sparse x included, and is quicker than pursuit, whose look at the
-# diagonals takes every positive semidefinite tensor for that of a sparse x.
+# The ratio m/n from which on VAMP succeeds almost always, also for sparse x, and comes before pursuit, which takes
+# every positive semidefinite tensor for that of a sparse x.
 _SURE_RATIO = 1.5
-# Below this ratio a descent seldom finds x at once.
+# The ratio m/n below which a descent seldom finds x at once.
 _FEW = 1.3
 _RANDOM_STARTS, _MORE_STARTS = 3, 8
-# Parts of a fit are given the other sign where the tensor has at most this many entries, …
+# The largest number of entries of a tensor at which parts of a fit are tried with the other sign.
 _TURNED_ENTRIES = 2_000_000
-# … at most this many times, …
+# The largest number of such changes of sign.
 _TURNS = 30
-# … and each time must lower ‖r‖² to this share of itself.
+# The ratio to which each must lower ‖r‖².
 _LOWER = 0.99
 _TURNED = Rule(max_steps=60, patience=10, factor=1.01)
 # The least size of a row, relative to the largest.
 _LEAST_ROW = 1e-3
 
 
-# A fit that leaves less than this of y's variance is not improved by a search for another support, …
+# The share of y's variance below which a fit is not improved by a search for another support.
 _EXPLAINED = 0.25
-# … or from another start.
+# The share of y's variance below which a fit is not improved from another start.
 _CLEAR = 0.05
 # Two descents ended in the same place where their residuals differ by at most this share.
 _AGREE = 1e-3
@@ -172,12 +172,12 @@ def _judge(desk: Desk, found: Fit, method: str) -> Stage:
     """The outcome where a fit ends the solve: exact, or by the noise that it leaves."""
     problem, s = desk.problem, found.support.size
     if problem.fixed and s == problem.m and exact_enough(problem, found.residual):
-        # One of finitely many solutions, as good as any.
+        # Accept one of finitely many solutions: no other is better.
         return Outcome(found.x, found.residual, free=s, method=method, entries=desk.entries)
     outcome = yield from desk.judge(found, method)
     if outcome is not None:
         return outcome
-    # Another start may fit better, unless next to nothing is left; and with known values, the other sign.
+    # Try other starts unless almost nothing is left; and with known values, also the other sign.
     clear = not problem.fixed and (problem.noise is not None or _left(problem, found) < _CLEAR)
     return (yield from in_noise(desk, found, method)) if clear else None
 
@@ -237,7 +237,7 @@ def _starts(problem: Problem, sizes: Float) -> Asks[list[Float]]:
         starts.append(np.zeros(n))
     directions = [spectral, np.ones(n)]
     if problem.fixed:
-        # The entry at a known value may be too small to tell the sign.
+        # Try the other sign too: the entry at a known value may be too small to determine it.
         other = spectral.copy()
         other[problem.known] *= -1
         directions.insert(1, other)

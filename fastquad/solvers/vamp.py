@@ -25,13 +25,17 @@ import numpy as np
 
 from fastquad.typing import Float
 
-#: A fit of the lengths that is worth a descent.
+#: The relative misfit of the lengths below which a descent is worth trying.
 NEAR = 0.5
-# VAMP ends where the lengths fit this well: Levenberg–Marquardt is quicker from there.
+# The misfit of the lengths at which VAMP ends: Levenberg–Marquardt is quicker from there.
 _CLOSE = 1e-2
 _MAX_STEPS = 200
-# It has settled where the fit did not improve by this share for so many steps, or the belief moved by less than that.
-_PROGRESS, _PATIENCE, _STILL = 0.98, 30, 1e-4
+# The ratio of misfits that counts as progress.
+_PROGRESS = 0.98
+# The number of steps without progress after which VAMP has settled.
+_PATIENCE = 30
+# The relative move of the belief below which VAMP has settled.
+_STILL = 1e-4
 # The least weight T(y) of a measurement that is nearly zero.
 _LEAST_WEIGHT = -20.0
 

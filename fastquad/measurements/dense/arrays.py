@@ -1,4 +1,4 @@
-"""What the user gives as an array, checked, as the kernels want it."""
+"""Check arrays that the user gives, and convert them for the kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What raw and packed tensors share: chunks of measurements, and the sweep that adds up chunk by chunk."""
+"""What raw and packed tensors share: chunks of measurements, and the sweep, which adds up chunk by chunk."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fastquad.typing import Number
 
 Chunks = list[tuple[int, int]]
 
-#: A chunk is at least this long, so that handing it out costs nothing beside it.
+#: The least size of a chunk in bytes: handing it out then costs nothing in comparison.
 CHUNK_BYTES = 1 << 20
-#: And at most this long, so that Ctrl-C is seen soon.
+#: The largest size of a chunk in bytes: Ctrl-C is seen between two chunks.
 LONGEST_CHUNK = 32 << 20
-#: What a sweep comes back to is still in the last-level cache if it is no larger.
+#: The number of bytes that stay in the last-level cache until a sweep uses them again.
 _CACHE_BYTES = 12 << 20
-#: The sums of a sweep's chunks take at most this much memory.
+#: The largest size in bytes of the partial sums of a sweep.
 _SUMS_BYTES = 256 << 20
 
 
@@ -43,7 +43,7 @@ class StoredTensor(Measurements):
         """
         cost = int(self.nbytes * share)
         if chunks is None and cost <= CHUNK_BYTES:
-            # One chunk, without the time that it takes to find that out.
+            # Skip the chunking for a small tensor: it would take longer than the work.
             kernel(*arguments, 0, self._units)
             return
         n_threads = threads.worthwhile(n_threads, cost)
@@ -52,13 +52,13 @@ class StoredTensor(Measurements):
         threads.run(kernel, [(*arguments, *chunk) for chunk in chunks], n_threads)
 
     def _chunks(self, n_threads: int, share: float = 1.0) -> Chunks:
-        # A few for each thread, because one of them may stand still for a while; and short enough for Ctrl-C.
+        # Make several chunks for each thread, because one may stall, each short enough for Ctrl-C.
         wanted = self.nbytes * share / (16 * n_threads) if n_threads > 1 else LONGEST_CHUNK
         size = min(max(wanted, CHUNK_BYTES), LONGEST_CHUNK)
         return threads.chunks(self._units, max(1, int(size / max(self._unit_bytes * share, 1))))
 
     def __sizeof__(self) -> int:
-        # With the array, so that Dask does not take it for something that is cheap to move.
+        # Include the array, so that Dask does not consider the tensor cheap to move.
         return object.__sizeof__(self) + self.nbytes
 
     # -- the sweep ------------------------------------------------------------------------------------------

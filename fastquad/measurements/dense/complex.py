@@ -19,7 +19,7 @@ from fastquad.measurements.dense.layout import LANES
 from fastquad.system import threads
 from fastquad.typing import Indices, Number
 
-#: What is added up at once, as doubles.
+#: The size in bytes of what is added up at once, as doubles.
 _PIECE_BYTES = 4 << 20
 
 

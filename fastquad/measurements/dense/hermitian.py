@@ -1,7 +1,7 @@
 """The packed layout of Hermitian matrices: n² reals a matrix, in the order in which the kernels read it.
 
-See kernels/hermitian.h for the layout: an entry is two rows of 8 numbers, real parts and imaginary ones. So whatever
-only adds up measurements does not see that they are complex.
+See kernels/hermitian.h for the layout: an entry is two rows of 8 numbers, real parts and imaginary ones. So sums over
+measurements are the same as for real matrices.
 """
 
 from __future__ import annotations

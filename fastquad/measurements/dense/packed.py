@@ -17,7 +17,7 @@ from fastquad.measurements.dense.layout import GROUP, LANES, as_stored, pad, put
 from fastquad.system import threads
 from fastquad.typing import Float, Indices
 
-#: Entries of the packed layout in a task that adds to a sum: half a megabyte of doubles.
+#: The number of entries of the packed layout in a task that adds to a sum: half a megabyte of doubles.
 _SUM_ENTRIES = 1 << 16
 
 
@@ -99,7 +99,7 @@ class PackedTensor(StoredTensor):
 
     def add_weighted(self, w: Float, sums: Float, n_threads: int) -> None:
         """`sums += Σ_i w_i Ã_i` for w (m, b), in packed order, (b, entries)."""
-        # Each task owns some entries of the sums and goes through all blocks, so there is nothing to reduce.
+        # Each task owns some entries of the sums and goes through all blocks, so there are no partial sums.
         weights = pad(w.T, 1, LANES)
         self._run(
             kernels.weighted, self._stored, weights, sums, n_threads=n_threads,

@@ -4,9 +4,9 @@ With one more coordinate whose value w is known this is a quadratic form again:
 
     x̃ = [x; w],   Ã'_i = [[Ã_i, b_i/2w], [b_i^T/2w, 0]],   x̃^T Ã'_i x̃ = x^T A_i x + b_i^T x
 
-so that everything that holds for quadratic measurements holds here, with one coordinate fixed. And because it is fixed,
-−x is told from x. Any w would do; `w = rms(b)/2τ`, with τ the root mean square of the off-diagonal entries of Ã, makes
-the new entries as large as the others, which methods rely on that are derived for entries of one size.
+so everything that holds for quadratic measurements holds here, with one coordinate fixed. Because it is fixed, x and −x
+differ. Any w would do; `w = rms(b)/2τ`, with τ the root mean square of the off-diagonal entries of Ã, makes the new
+entries as large as the others, as methods for entries of one size assume.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fastquad.measurements.base import Measurements, size
 from fastquad.measurements.wrapped import WrappedTensor
 from fastquad.typing import Float, Indices
 
-# Rows, and columns, of the block that tells the size of A's entries.
+# The number of rows and columns of the block from which the size of A's entries is estimated.
 _SAMPLE = 16
 
 
@@ -39,7 +39,7 @@ class LiftedTensor(WrappedTensor):
         return self.inner.nbytes + self.border.nbytes
 
     def share_of_rows(self, s: int) -> float:
-        # The last coordinate, which is always among them, is not of A.
+        # Do not count the last coordinate, which is always among them: it is not in A.
         return self.inner.share_of_rows(max(0, s - 1))
 
     def matrices(self, start: int, stop: int) -> Float:
@@ -109,7 +109,7 @@ class LiftedTensor(WrappedTensor):
 class AffineTensor:
     """Measurements with linear and constant terms, `y_i = x^T A_i x + b_i^T x + c_i`.
 
-    The linear terms tell x from −x, so that the sign of an answer counts.
+    The linear terms distinguish x from −x, so the sign of an answer is determined.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from fastquad.measurements.base import Measurements
 from fastquad.measurements.wrapped import WrappedTensor
 from fastquad.typing import Float, Indices
 
-# The products of so many columns are taken at once.
+# The number of columns whose products are computed at once.
 _COLUMNS = 16
 
 

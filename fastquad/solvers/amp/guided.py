@@ -32,7 +32,7 @@ from fastquad.solvers.amp.search import Search
 from fastquad.solvers.amp.starts import BATCHES, SparseStarts
 from fastquad.solvers.amp.structure import RobustStructuredHandOver, StructuredHandOver
 from fastquad.solvers.parts.descent import Fit
-from fastquad.solvers.parts.desk import Desk
+from fastquad.solvers.parts.desk import BaseDesk
 from fastquad.solvers.pursuit import solver as pursuit
 from fastquad.solvers.pursuit import tuning
 from fastquad.typing import Asks, Float
@@ -106,7 +106,7 @@ class GuidedSearch(Search):
 
 
 @dataclass
-class _Desk(Desk):
+class _Desk(BaseDesk):
     """The stages with a prior that AMP alone can use, and what they share."""
 
     search: GuidedSearch | None = None

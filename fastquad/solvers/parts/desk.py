@@ -10,7 +10,7 @@ from fastquad.solvers.parts.descent import Fit, GrowingBlock
 
 
 @dataclass
-class Desk:
+class BaseDesk:
     """The desk that the stages of a solve work at: what is known of A, and the best fit so far."""
 
     problem: Problem
