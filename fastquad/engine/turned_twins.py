@@ -26,18 +26,38 @@ from fastquad.typing import Asks, Float, Indices, Number
 if TYPE_CHECKING:
     from fastquad.engine.turning import Turned
 
-# Directions of which the rows see less than this share of what they see on average are twins, or near them: squares of
-# it, in double precision, in single, and in noise.
-_UNSEEN, _UNSEEN_ROUNDED, _UNSEEN_NOISY = 1e-11, 1e-9, 1e-2
-# At most so many of them are searched, from so many starts.
-_DIRECTIONS, _STARTS = 16, 12
-# Relabellings that are tried, nodes of their search, and matrices that it compares.
-_RELABELLINGS, _NODES, _MATRICES = 20, 4000, 24
-# How alike moduli are, relative to the largest: in double, in single precision.
-_ALIKE, _ROUNDED_ALIKE = 2e-11, 3e-5
-# In noise: random starts, how often they should come back to x, and in how large a block.
-_CHALLENGES, _RECAPTURES, _FEWEST = 16, 2, 8
-_CHALLENGE_ENTRIES, _CHALLENGE_INDEPENDENT = 2_000_000, 300_000
+# The square of what the rows see of a direction, relative to the average, below which a twin may lie along it, in
+# double precision.
+_UNSEEN = 1e-11
+# The same in single precision.
+_UNSEEN_ROUNDED = 1e-9
+# The same in noise.
+_UNSEEN_NOISY = 1e-2
+# The largest number of such directions that are searched.
+_DIRECTIONS = 16
+# The number of starts of that search.
+_STARTS = 12
+# The largest number of relabellings that are tried.
+_RELABELLINGS = 20
+# The largest number of nodes in the search for them.
+_NODES = 4000
+# The number of matrices that they must preserve.
+_MATRICES = 24
+# The difference of moduli, relative to the largest, below which they are equal, in double precision.
+_ALIKE = 2e-11
+# The same in single precision.
+_ROUNDED_ALIKE = 3e-5
+# The number of random starts in noise.
+_CHALLENGES = 16
+# How often they should come back to x.
+_RECAPTURES = 2
+# The number of starts that are enough once they have.
+_FEWEST = 8
+# The largest number of entries of a block for them.
+_CHALLENGE_ENTRIES = 2_000_000
+# The same if entries are independent, as the method assumes.
+_CHALLENGE_INDEPENDENT = 300_000
+# When a descent of these stops.
 _RULE = Rule(max_steps=40, patience=12)
 
 

@@ -16,9 +16,13 @@ import numpy as np
 from fastquad.noise.base import Noise, Score
 from fastquad.typing import Float
 
+# The number of EM steps after each pass.
 _STEPS = 6
-_FEWEST, _MOST = 0.01, 0.4
-# The mean derivative of the score is at least this share of what it is without outliers.
+# The least share of outliers that is learnt.
+_FEWEST = 0.01
+# The largest share of outliers that is learnt.
+_MOST = 0.4
+# The least mean derivative of the score, as a share of that without outliers.
 _LEAST_SLOPE = 0.3
 
 

@@ -21,9 +21,11 @@ from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.priors.base import Denoiser, Posterior, Prior, Seen, Start
 from fastquad.typing import Float, Indices
 
-# A jump is handed over where it has at least this probability, and so many more.
-_LIKELY, _SPARE = 0.1, 2
-# Two neighbours are equal where they differ by less than this share of the largest value.
+# The least probability of a jump that is handed over.
+_LIKELY = 0.1
+# The number of further jumps that are handed over.
+_SPARE = 2
+# The difference of neighbours, as a share of the largest value, below which they are equal.
 _EQUAL = 1e-9
 # The lengths of the steps that the starts are made of.
 _LENGTHS = (5, 10, 2, 4, 20)

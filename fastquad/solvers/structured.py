@@ -48,7 +48,10 @@ _VAMP_RATIO = 1.1
 _SURE_RATIO = 1.5
 # The ratio m/n below which a descent seldom finds x at once.
 _FEW = 1.3
-_RANDOM_STARTS, _MORE_STARTS = 3, 8
+# The number of random starts.
+_RANDOM_STARTS = 3
+# The number of random starts below that ratio.
+_MORE_STARTS = 8
 # The largest number of entries of a tensor at which parts of a fit are tried with the other sign.
 _TURNED_ENTRIES = 2_000_000
 # The largest number of such changes of sign.

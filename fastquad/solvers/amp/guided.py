@@ -41,7 +41,10 @@ from fastquad.typing import Asks, Float
 _PURSUIT_RATIO = 0.35
 # The length of a start, relative to |x|.
 _SHORT = 0.7
-_CYCLES, _VALUES_CYCLES = 12, 5
+# The number of cycles of sampling for x >= 0.
+_CYCLES = 12
+# The number of cycles of sampling for few values.
+_VALUES_CYCLES = 5
 
 
 def guided(problem: Problem) -> bool:

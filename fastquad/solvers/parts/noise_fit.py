@@ -34,15 +34,18 @@ from fastquad.typing import Asks, Float, Indices
 
 _REFIT = Rule(max_steps=30)
 _MAX_CHANGES = 40
-# Fits with more coordinates than this share of m are not told apart from overfitting.
+# The largest number of coordinates, as a share of m, at which a fit can be distinguished from overfitting.
 MAX_SHARE = 1 / 4
-# How far the score must fall below that of a constant: for each measurement, and at least (odds of e^10).
-CONVINCING, CONVINCING_AT_LEAST = 0.35, 20.0
-# Of the residual, at least the rest must be noise.
+# How far the score must fall below that of a constant, for each measurement.
+CONVINCING = 0.35
+# How far it must fall at least: odds of e^10.
+CONVINCING_AT_LEAST = 20.0
+# The largest share of the residual that may be signal.
 _MAX_LEFT_OUT = 1 / 2
-# A fit that leaves less than this of y's standard deviation lacks at most a small part of x. Where it leaves more, a
-# part left out must be ruled out at this many standard deviations.
-_MOSTLY_EXPLAINED, _DEVIATIONS = 0.3, 2.5
+# The share of y's standard deviation below which a fit lacks at most a small part of x.
+_MOSTLY_EXPLAINED = 0.3
+# The number of standard deviations at which a missing part must be ruled out, if a fit leaves more.
+_DEVIATIONS = 2.5
 
 Proposal = Asks[tuple[Indices, Float] | None]
 
