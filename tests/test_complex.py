@@ -353,3 +353,89 @@ def test_real_matrices_of_few_unknowns_are_still_seen_to_be_real():
     rng = np.random.default_rng(0)
     H, x = hermitian(10, 3, rng).real.astype(complex), sparse_signal(3, 3, rng)
     assert fq.solve(H, fq.measure(H, x), x0=x * 1.001).status is fq.Status.AMBIGUOUS
+
+
+# -- decoders ---------------------------------------------------------------------------------------------------------
+
+
+def network(outputs, rng, n_latent=4):
+    """A small network, whose outputs have a mean as pictures do: a start that is constant then says something."""
+    weights = [rng.standard_normal((n_latent, 16)), rng.standard_normal((16, outputs))]
+    return fq.decoders.Decoder(weights, [rng.standard_normal(16), np.full(outputs, 3.0)], ["tanh", "identity"])
+
+
+class Linear(fq.decoders.BaseDecoder):
+    """`G(z) = z W` in complex numbers, z of two real numbers each: its range has every phase."""
+
+    def __init__(self, W):
+        self.J = as_real(W[None])[0].T.copy()
+        (self.n, self.n_latent), self.dtype = self.J.shape, self.J.dtype
+
+    def forward(self, Z):
+        return Z @ self.J.T
+
+    def vjp(self, Z):
+        return self.forward(Z), lambda V: V @ self.J
+
+    def jacobian(self, Z):
+        return self.forward(Z), np.broadcast_to(self.J, (len(Z), *self.J.shape))
+
+
+@pytest.mark.parametrize("method", [None, fq.PGD(projection="lm")])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_decoder_with_two_outputs_an_entry_makes_complex_signals(method, packed):
+    rng = np.random.default_rng(0)
+    prior, H = fq.Generative(network(40, rng)), hermitian(120, 20, rng)
+    x = 3 * prior.signal(rng.standard_normal(4)).view(complex)
+    options = {} if method is None else {"method": method}
+    found = fq.solve(fq.pack(H) if packed else H, fq.measure(H, x), prior=prior, rng=0, **options)
+    assert found.x.dtype == complex
+    assert fq.distance(found.x, x) < (1e-10 if method is None else 0.05)
+    assert method is not None or found.status.name == "EXACT"
+
+
+def test_a_decoder_whose_range_has_every_phase_is_exact_up_to_it():
+    rng = np.random.default_rng(1)
+    prior = fq.Generative(Linear(rng.standard_normal((3, 15)) + 1j * rng.standard_normal((3, 15))), normalize=False)
+    H, z = hermitian(40, 15, rng), rng.standard_normal(6)
+    x = prior.signal(z).view(complex)
+    found = fq.solve(H, fq.measure(H, x), prior=prior, rng=0)
+    assert (found.status.name, bool(fq.distance(found.x, x) < 1e-8)) == ("EXACT", True)
+    # Matrices that see two entries only leave more open than the phase.
+    blind = np.zeros_like(H)
+    blind[:, :2, :2] = H[:, :2, :2]
+    assert not fq.solve(blind, fq.measure(blind, x), prior=prior, rng=0).success
+
+
+def test_as_many_latent_numbers_as_measurements_prove_nothing():
+    rng = np.random.default_rng(5)
+    prior, H = fq.Generative(network(40, rng, n_latent=8), normalize=False), hermitian(8, 20, rng)
+    x = prior.signal(rng.standard_normal(8)).view(complex)
+    assert fq.solve(H, fq.measure(H, x), prior=prior, rng=0).status.name != "EXACT"
+
+
+def test_a_decoder_of_real_signals_uses_the_real_parts():
+    rng = np.random.default_rng(2)
+    prior, H = fq.Generative(network(20, rng)), hermitian(60, 20, rng)
+    x = prior.signal(rng.standard_normal(4))
+    found = fq.solve(H, fq.measure(H, x.astype(complex)), prior=prior, rng=0)
+    assert found.x.dtype == float
+    assert fq.distance(found.x, x) < 1e-10
+
+
+def test_a_decoder_of_another_length_is_refused():
+    rng = np.random.default_rng(3)
+    with pytest.raises(ValueError, match="must have 40 outputs for a complex signal of n = 20"):
+        fq.solve(hermitian(60, 20, rng), np.ones(60), prior=fq.Generative(network(30, rng)))
+
+
+def test_a_complex_function_of_jax_is_a_decoder():
+    jax = pytest.importorskip("jax")
+    rng = np.random.default_rng(4)
+    W = rng.standard_normal((4, 20)) + 1j * rng.standard_normal((4, 20))
+    decoder = fq.decoders.JaxDecoder(lambda z: jax.numpy.tanh(z) @ W, n_latent=4)
+    assert (decoder.n, decoder.dtype) == (40, np.float32)
+    z = rng.standard_normal(4)
+    assert np.allclose(decoder(z).view(np.complex64), np.tanh(z) @ W, atol=1e-5)
+    H, x = hermitian(120, 20, rng), decoder(z).view(np.complex64).astype(complex)
+    assert fq.distance(fq.solve(H, fq.measure(H, x), prior=fq.Generative(decoder), rng=0).x, x) < 1e-4

@@ -13,6 +13,7 @@ Hermitian matrices of the Gaussian unitary ensemble, E|h|² = 1; success is a re
     twf           TWF at n = 64, β = .5, that is 1.148 for moduli
     certificates  mixed small problems, many without enough measurements: is anything called EXACT that is wrong?
     noise         the default call on noisy data, n = 64
+    time          the default call at n = k = 100, m = 300, against Wirtinger flow in complex NumPy, to 1e-8
 """
 
 from __future__ import annotations
@@ -112,10 +113,44 @@ def certificate_trials(first, count=1000):
                "success": bool(found.success), "distance": float(fq.distance(found.x, x))}  # fmt: skip
 
 
+def wirtinger_flow(H, y, x, max_iter=20_000):
+    """The steps of Wirtinger flow as it is usually written: spectral start, steps that grow to 0.2, whole arrays."""
+    m = len(y)
+    z = np.linalg.eigh(np.tensordot(y, H, 1) / m)[1][:, -1] * np.mean(y**2) ** 0.25
+    for step in range(max_iter):
+        W = H @ z
+        r = (W @ z.conj()).real - y
+        if step % 10 == 0 and fq.distance(z, x) < 1e-8:
+            return step
+        z = z - min(1 - np.exp(-step / 330), 0.2) * (r @ W) / m / np.linalg.norm(z) ** 2
+    return max_iter
+
+
+def time_trials(first, count=10):
+    """The processor time of both on one instance each; the matrices are an array, which both take as it is."""
+    fq.solve(hermitian(30, 10, np.random.default_rng(0)), np.ones(30))  # what is imported late is not timed
+    for seed in range(first, first + count):
+        rng = np.random.default_rng([seed, 100, 300])
+        A = rng.standard_normal((300, 100, 100)) + 1j * rng.standard_normal((300, 100, 100))
+        H, x = (A + A.transpose(0, 2, 1).conj()) / 2, signal(100, 100, rng)
+        y = fq.measure(H, x)
+        start = time.process_time()
+        found = fq.solve(H, y, rng=seed, n_threads=1)
+        middle = time.process_time()
+        steps = wirtinger_flow(H, y, x)
+        yield {"seed": seed, "cpu": middle - start, "wf": time.process_time() - middle, "steps": steps,
+               "distance": float(fq.distance(found.x, x)), "passes": float(found.n_passes)}  # fmt: skip
+
+
 def run(part, out, first):
     """Append the trials of a part that are not there yet, with seeds from `first` on."""
-    done = {line_key(json.loads(line)) for line in out.read_text().splitlines()} if out.exists() else set()
+    lines = out.read_text().splitlines() if out.exists() else []
+    done = set(lines if part == "time" else (line_key(json.loads(line)) for line in lines))
     with out.open("a") as stream:
+        if part == "time":
+            for record in time_trials(first + len(done), 10 - len(done)):
+                print(json.dumps(record), file=stream, flush=True)
+            return
         if part == "certificates":
             for record in certificate_trials(first + len(done), 1000 - len(done)):
                 print(json.dumps(record), file=stream, flush=True)
@@ -140,6 +175,14 @@ def table(part, out):
         exact = sum(r["status"] == "EXACT" for r in records)
         print(f"{len(records)} problems, {exact} EXACT, {len(wrong)} of them wrong; {len(called)} wrong successes")
         return
+    if part == "time":
+        ratios = [r["wf"] / r["cpu"] for r in records]
+        cpu, wf, steps, passes = (np.median([r[name] for r in records]) for name in ("cpu", "wf", "steps", "passes"))
+        right = sum(r["distance"] < 1e-8 for r in records)
+        print(f"{right} of {len(records)} right, {cpu:.3f} s in {passes:.1f} passes; "
+              f"WF {wf:.2f} s in {steps:.0f} steps, "
+              f"{np.median(ratios):.0f} times as long ({min(ratios):.0f} to {max(ratios):.0f})")  # fmt: skip
+        return
     groups = {}
     for record in records:
         groups.setdefault((record["n"], record["k"], record["m"], record["noise"]), []).append(record)
@@ -154,7 +197,7 @@ def table(part, out):
               f"distance {error:.2g}")  # fmt: skip
 
 
-PARTS = ("default", "public", "dense", "amp", "certificates", "pursuit", "noise", "twf")
+PARTS = ("default", "public", "dense", "amp", "certificates", "pursuit", "noise", "twf", "time")
 
 
 def main():

@@ -21,7 +21,8 @@ class TorchDecoder(BaseDecoder):
     Parameters
     ----------
     module : torch.nn.Module
-        Its output may have any shape; it is read as one vector a signal.
+        Its output may have any shape; it is read as one vector a signal. A complex output is read as Re and Im of each
+        entry in turn, n real numbers in all, as a complex signal of n/2 entries wants it.
     n_latent : int
         How many latent numbers it takes.
 
@@ -82,7 +83,8 @@ class TorchDecoder(BaseDecoder):
         return self._torch.tensor(np.asarray(array), **self._options)
 
     def _flat(self, codes: Any) -> Any:
-        return self._module(codes).flatten(1)
+        values = self._module(codes)
+        return (self._torch.view_as_real(values) if values.is_complex() else values).flatten(1)
 
 
 class JaxDecoder(BaseDecoder):
@@ -91,7 +93,8 @@ class JaxDecoder(BaseDecoder):
     Parameters
     ----------
     function : callable
-        Differentiable by JAX, for one signal; its output may have any shape and is read as a vector.
+        Differentiable by JAX, for one signal; its output may have any shape and is read as a vector. A complex output
+        is read as Re and Im of each entry in turn, n real numbers in all, as a complex signal of n/2 entries wants it.
     n_latent : int
         How many latent numbers it takes.
 
@@ -112,7 +115,10 @@ class JaxDecoder(BaseDecoder):
             raise TypeError(f"`function` must be callable, got {type(function).__name__}.")
 
         def flat(z: Any) -> Any:
-            return function(z).reshape(-1)
+            values = function(z)
+            if jax.numpy.iscomplexobj(values):
+                values = jax.numpy.stack([values.real, values.imag], axis=-1)
+            return values.reshape(-1)
 
         def pull(Z: Any, V: Any) -> Any:
             return jax.vmap(lambda z, v: jax.vjp(flat, z)[1](v)[0])(Z, V)

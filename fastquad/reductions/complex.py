@@ -6,6 +6,7 @@ What A and y say (`signal` decides where they leave it open):
     A complex or real    y complex     x complex; each matrix gives two Hermitian measurements, of Re y and of Im y
     A real symmetric     y real        x real; with signal="complex" x is complex, known up to a phase and conjugation
     A complex            signal="real" x real; only the real parts of the Hermitian matrices matter
+    A complex            a decoder     x complex where that has two outputs an entry, Re and Im in turn; real where one
 
 See `fastquad.measurements.views` for the views of A. What the user gives for n complex coordinates is handed on for 2n
 real ones, and what comes back is viewed as complex, turned so that its largest entry is real and positive.
@@ -27,6 +28,7 @@ from fastquad.measurements.dense.complex import ComplexTensor
 from fastquad.measurements.dense.raw import RawTensor
 from fastquad.measurements.views import ComplexView, RealPart, RealView
 from fastquad.priors.base import Prior
+from fastquad.priors.generative import Generative
 from fastquad.priors.sparse import Sparse
 from fastquad.solution import Solution, SolutionBatch
 from fastquad.typing import Number
@@ -111,6 +113,8 @@ def takes_complex(solve: Callable[P, R]) -> Callable[P, R]:
     @wraps(solve)
     def call(A: Any, y: Any, *, signal: str | None = None, **options: Any) -> Any:
         measurements = as_measurements(A, memory=options.get("memory"))
+        if signal is None and _decodes_real(options.get("prior"), measurements.n):
+            signal = "real"
         reading = read(measurements, y, signal)
         if reading.A is measurements:
             return plain(measurements, y, **options)
@@ -122,6 +126,11 @@ def takes_complex(solve: Callable[P, R]) -> Callable[P, R]:
         return _solve(plain, reading, options)
 
     return cast("Callable[P, R]", call)
+
+
+def _decodes_real(prior: Any, n: int) -> bool:
+    """Whether the signal is the output of a decoder with one real number a coordinate."""
+    return isinstance(prior, Generative) and prior.decoder.n == n
 
 
 def _solve(solve: Callable[..., Any], reading: Reading, options: dict[str, Any]) -> Any:
@@ -150,11 +159,18 @@ def interleaved(x: Any, name: str, n: int) -> Number:
 
 def _paired(prior: Any, n: int) -> Any:
     """The prior of n complex coordinates for their real and imaginary parts."""
+    if isinstance(prior, Generative):
+        if prior.decoder.n != 2 * n:
+            raise ValueError(
+                f"the decoder of `prior` must have {2 * n} outputs for a complex signal of n = {n}, Re and Im of each "
+                f"entry in turn, or {n} for a real one, got {prior.decoder.n}."
+            )
+        return prior
     if not isinstance(prior, Sparse):
         if isinstance(prior, Prior) and not getattr(prior, "complex", False):
             raise ValueError(
-                f"`prior` must be fastquad.Sparse(...) or None for a complex signal, got {type(prior).__name__}; with "
-                "signal='real' x is real."
+                "`prior` must be fastquad.Sparse(...), Generative(...) or None for a complex signal, got "
+                f"{type(prior).__name__}; with signal='real' x is real."
             )
         return prior  # what is not a prior is refused by solve
     prior.check(n)

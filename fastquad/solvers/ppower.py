@@ -121,10 +121,10 @@ def conclusion(problem: Problem, z: Float, x: Float, W: Float, residual: float) 
     prior: Any = problem.prior
     square = float(x @ x) / max(float(np.sum(prior.signal(z) ** 2)), 1e-300)
     free = prior.normalize and problem.norm is None
-    unknowns = Unknowns(prior, problem.y, None if free else square, problem.sigma**2)
+    unknowns = Unknowns(prior, problem.y, None if free else square, problem.sigma**2, problem.turning)
     level = residual**2 * float(problem.y @ problem.y) / problem.m
     found = estimate(unknowns, np.append(z, square) if free else z, W, level)
-    return judged(Outcome(x, residual, End.CONVERGED, free=unknowns.size), found, problem.m)
+    return judged(Outcome(x, residual, End.CONVERGED, free=unknowns.counted), found, problem.m)
 
 
 @lru_cache(maxsize=8)
@@ -135,12 +135,23 @@ def _constant(n: int) -> Float:
     return w
 
 
+def _with_phase(problem: Problem, v: Float) -> Float:
+    """v, Re and Im in turn, with the phase of the decoder's sample that it is most like: `S w_0` has any."""
+    prior: Any = problem.prior
+    samples = np.ascontiguousarray(prior.samples[1], dtype=np.float64).view(np.complex128)
+    inner = samples.conj() @ v.view(np.complex128)
+    like = inner[np.argmax(np.abs(inner) / np.maximum(np.linalg.norm(samples, axis=1), 1e-300))]
+    return v if like == 0 else (v.view(np.complex128) * (abs(like) / like)).view(np.float64)
+
+
 def power_step(solver: Projecting, problem: Problem, w0: Float | None = None) -> Asks[Float]:
     """The code of `P_G(S w_0)`: one pass. `S w_0` says nothing about ‖x‖, so only its direction counts."""
     w0 = _constant(problem.n) if w0 is None else w0 / np.linalg.norm(w0)
     W = yield Products(w0)
     scale = problem.m * length(problem) ** 2
     v = W.T @ problem.y / scale
+    if problem.turning:
+        v = _with_phase(problem, v)
     return (yield from solver.project(problem, v, float(problem.y @ problem.y) / (2 * scale**2), direction=True))
 
 

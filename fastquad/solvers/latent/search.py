@@ -33,6 +33,7 @@ class Unknowns(NamedTuple):
     y: Float
     square: float | None  # t where it is known; 1 where the decoder's output is taken as it is
     noise: float  # the variance of the noise where it is known, else 0: σ² is at least this
+    turning: bool = False  # whether the signal is complex, Re and Im in turn, and known up to a phase
 
     @property
     def free(self) -> bool:
@@ -48,6 +49,11 @@ class Unknowns(NamedTuple):
     def size(self) -> int:
         """The length of θ."""
         return self.prior.decoder.n_latent + self.free
+
+    @property
+    def counted(self) -> int:
+        """The unknowns as the verdict counts them, which takes one off for a phase: a decoder need not have any."""
+        return self.size + self.turning
 
     def split(self, theta: Float) -> tuple[Float, Float]:
         """Codes (b, k) and t (b,) of the rows of θ."""

@@ -117,7 +117,7 @@ class LatentLM(Solver):
     def steps(self, problem: Problem) -> Steps:
         prior: Any = problem.prior
         square = 1.0 if not prior.normalize else None if problem.norm is None else problem.norm**2
-        unknowns = Unknowns(prior, problem.y, square, problem.sigma**2)
+        unknowns = Unknowns(prior, problem.y, square, problem.sigma**2, problem.turning)
         if problem.x0 is not None:
             return (yield from self._polish(problem, unknowns, self._start_at(problem.x0, unknowns), None))
         B = yield Compress(prior.basis(self.basis))
@@ -174,7 +174,7 @@ class LatentLM(Solver):
         residual = float(np.sqrt(descent.at.square[0] / scale))
         # A signal that explains y no better than zero is no answer.
         end = End.CONVERGED if converged and residual < 1 else End.STAGNATED
-        outcome = Outcome(here.x, residual, end, free=unknowns.size)
+        outcome = Outcome(here.x, residual, end, free=unknowns.counted)
         if residual >= EXACT_RESIDUAL:
             outcome.noise = float(np.sqrt(level.noise[0]))
             if not converged:

@@ -29,6 +29,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
+from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.solvers.latent.search import Unknowns, Valleys
 from fastquad.typing import Float
 
@@ -46,6 +47,8 @@ _ENOUGH_IN_NOISE = 4
 _EFFECTIVE = 0.75
 # With noise, the largest share of y's variance that may be unexplained.
 _MOST_LEFT = 2 / 3
+# A change of the signal is one of its phase where the cosine with that is as near to one as this.
+_TURNS = 1e-6
 # The chance that a variance lies above the upper end of its interval.
 _CHANCE = 0.05
 
@@ -56,7 +59,7 @@ class Estimate(NamedTuple):
     error: float
     bound: float
     trusted: bool
-    #: The number of latent numbers that the data determine.
+    #: The number of latent numbers that the data determine; one more for a complex signal, as `Unknowns.counted`.
     rank: int
 
 
@@ -102,8 +105,18 @@ def estimate(unknowns: Unknowns, theta: Float, W: Float, ridge: float, valleys: 
     enough = (_ENOUGH_IN_NOISE if noise else _ENOUGH) * k
     counts = m >= enough and effective >= _EFFECTIVE * enough
     trusted = counts and bound < TRUSTED and (not noise or v < _MOST_LEFT * spread)
+    return Estimate(error, bound, bool(trusted), _rank(whole, J, turned(g) if unknowns.turning else None))
+
+
+def _rank(whole: Float, J: Float, phase: Float | None) -> int:
+    """How many latent numbers the data determine, and the phase: one that does nothing but turn it need not be."""
     values = np.linalg.svd(whole, compute_uv=False)
-    return Estimate(error, bound, bool(trusted), int(np.count_nonzero(values > 1e-10 * values[0])))
+    rank = int(np.count_nonzero(values > 1e-10 * values[0]))
+    if phase is not None and rank == whole.shape[1] - 1:
+        unseen = np.linalg.svd(whole)[2][-1]
+        change = J @ unseen[: J.shape[1]]
+        rank += abs(float(change @ phase)) > (1 - _TURNS) * float(np.linalg.norm(change) * np.linalg.norm(phase))
+    return rank + (phase is not None)
 
 
 def judged(outcome: Outcome, found: Estimate, m: int) -> Outcome:
@@ -111,7 +124,7 @@ def judged(outcome: Outcome, found: Estimate, m: int) -> Outcome:
     if outcome.residual < EXACT_RESIDUAL:
         if outcome.free is not None and found.rank < outcome.free:
             # Some latent numbers are undetermined, so infinitely many signals fit: no success.
-            return replace(outcome, free=m)
+            return replace(outcome, free=m + 1)
         return replace(outcome, error=0.0)
     outcome = replace(outcome, error=found.error)
     if outcome.end is not End.CONVERGED or found.trusted:
