@@ -116,6 +116,17 @@ def test_nonnegative_with_its_sign():
         assert solution.x.min() >= 0
 
 
+def test_a_fit_with_as_many_numbers_as_measurements_does_not_end_the_search():
+    """Another signal that is not negative fits as well, by 26 numbers; with time, the one of 12 is found."""
+    rng = np.random.default_rng(26)
+    A, x = gaussian(26, 50, rng), nonnegative_signal(50, 12, rng)
+    y, prior = fq.measure(A, x), fq.Sparse(nonnegative=True)
+    quick, patient = fq.solve(A, y, prior=prior), fq.solve(A, y, prior=prior, noise=0)
+    assert quick.status is fq.Status.ISOLATED
+    assert patient.status is fq.Status.EXACT
+    assert fq.distance(patient.x, x, signed=True) < 1e-9
+
+
 @pytest.mark.parametrize("method", [fq.TWF(beta=1.0), fq.WF(start="full", step="exact")])
 def test_nonnegative_in_a_flow(method):
     rng = np.random.default_rng(23)

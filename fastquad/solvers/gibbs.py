@@ -45,6 +45,10 @@ _SLOW_SWEEPS = 800
 _QUICK_SWEEPS = 100
 # The number of sweeps in a cycle for x >= 0.
 _POSITIVE_SWEEPS = 150
+# σ²/mean y² at the start of a slow cycle for x >= 0, for which the user must give time.
+_SLOWLY_HOT = 0.5
+# The number of its sweeps: at (k, m) = (20, 40) they find 12 of 20 signals, not 8.
+_SLOWLY_SWEEPS = 5000
 # σ²/mean y² at the start of a cycle for signals of a few values.
 _VALUES_HOT = 0.5
 # σ²/mean y² at its end.
@@ -66,9 +70,9 @@ def temperatures() -> Float:
     return np.concatenate([slow, np.geomspace(_COLD, _STILL, _QUICK_SWEEPS)])
 
 
-def positive_temperatures() -> Float:
-    """σ²/mean y² at each sweep of a cycle for x >= 0: hotter, and much shorter."""
-    return np.geomspace(1.0, 1e-3, _POSITIVE_SWEEPS)
+def positive_temperatures(slowly: bool = False) -> Float:
+    """σ²/mean y² at each sweep of a cycle for x >= 0: hotter, and much shorter unless it is a slow one."""
+    return np.geomspace(_SLOWLY_HOT, 1e-3, _SLOWLY_SWEEPS) if slowly else np.geomspace(1.0, 1e-3, _POSITIVE_SWEEPS)
 
 
 class _Sampled:
@@ -107,10 +111,10 @@ class Chain(_Sampled):
             self.z = np.abs(self.z)
         self.chain = kernel.Chain(store.pairs, self.y, self.z, self.work, rho=0.3, norm2=1.0, positive=positive)
 
-    def cycle(self) -> Asks[Float]:
+    def cycle(self, slowly: bool = False) -> Asks[Float]:
         """One cycle of temperatures; the sample at its end, (n,)."""
         n, rng = self.problem.n, self.problem.rng
-        schedule = positive_temperatures() if self.positive else temperatures()
+        schedule = positive_temperatures(slowly) if self.positive else temperatures()
         for start in range(0, schedule.size, _ROUND):
             betas = 1 / (2 * schedule[start : start + _ROUND])
             order = self.orders(betas.size)

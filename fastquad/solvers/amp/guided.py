@@ -43,6 +43,8 @@ _PURSUIT_RATIO = 0.35
 _SHORT = 0.7
 # The number of cycles of sampling for x >= 0.
 _CYCLES = 12
+# The number of slow cycles after these, for which the user must give time.
+_SLOW_CYCLES = 6
 # The number of cycles of sampling for few values.
 _VALUES_CYCLES = 5
 
@@ -215,6 +217,11 @@ class _Desk(BaseDesk):
             )  # fmt: skip
         return self.search
 
+    @property
+    def persistent(self) -> bool:
+        """Whether to search on where nothing was found: the user gave a budget, or says that an exact answer exists."""
+        return self.problem.noiseless or self.problem.max_passes is not None
+
     def sampling(self) -> Asks[Outcome | None]:
         """Sampling at cycling temperatures, for x >= 0 or for few values."""
         problem, values = self.problem, self.prior.alphabet
@@ -222,14 +229,15 @@ class _Desk(BaseDesk):
             return None
         search = yield from pursuit.Search.begin(problem, self.entries)
         yield from search.store.read_block(problem.n)
-        store = search.store
-        chain: gibbs.Chain | gibbs.ValuesChain
         if values is None:
-            chain, cycles = gibbs.Chain(problem, store, positive=True), _CYCLES
+            chain = gibbs.Chain(problem, search.store, positive=True)
+            slowly = [False] * _CYCLES + [True] * (_SLOW_CYCLES if self.persistent else 0)
+            cycles = (chain.cycle(each) for each in slowly)
         else:
-            chain, cycles = gibbs.ValuesChain(problem, store, values), _VALUES_CYCLES
-        for _ in range(cycles):
-            x = yield from chain.cycle()
+            of_values = gibbs.ValuesChain(problem, search.store, values)
+            cycles = (of_values.cycle() for _ in range(_VALUES_CYCLES))
+        for cycle in cycles:
+            x = yield from cycle
             found = yield from self.descent.descend(x, (x != 0).astype(np.float64))
             outcome = self.judge(found, "gibbs")
             if outcome is not None:
@@ -238,18 +246,23 @@ class _Desk(BaseDesk):
 
     def judge(self, found: Fit, method: str) -> Outcome | None:
         """The outcome if a fit is exact; otherwise the fit is remembered if it is the best."""
-        if exact_enough(self.problem, found.residual):
-            free = self.prior.freedom(found.x)
-            return Outcome(found.x, found.residual, free=free, method=method, entries=self.entries)
+        if self.descent.ends(found):
+            return self._found(found, method)
         self.remember(found, method)
         return None
 
+    def _found(self, found: Fit, method: str) -> Outcome:
+        free = self.prior.freedom(found.x)
+        return Outcome(found.x, found.residual, free=free, method=method, entries=self.entries)
+
     def give_up(self) -> Outcome:
         """The best answer so far, which proves nothing."""
+        if self.best is not None and exact_enough(self.problem, self.best.residual):
+            return self._found(self.best, self.best_method)
         if self.search is not None and (outcome := self.search.verdict(last=True)) is not None:
             return outcome
         if self.search is not None and self.search.best is not None and self.entries.independent:
             return self.search.give_up()
         if self.best is None:
             return Outcome(np.zeros(self.problem.n), 1.0)
-        return Outcome(self.best.x, self.best.residual, free=self.prior.freedom(self.best.x), method=self.best_method)
+        return self._found(self.best, self.best_method)

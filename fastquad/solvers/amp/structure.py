@@ -48,10 +48,19 @@ class StructuredHandOver(SparseHandOver):
         return (yield from self.descend(walk.z.copy(), walk.weight.copy()))
 
     def outcome(self, found: Fit, ensemble: Ensemble) -> Outcome | None:
-        """The outcome if a fit is exact; the verdict counts its free numbers."""
-        if not exact_enough(self.problem, found.residual):
+        """The outcome if a fit is exact and ends the search."""
+        if not self.ends(found):
             return None
         return Outcome(found.x, found.residual, free=self.prior.freedom(found.x), method="amp")
+
+    def ends(self, found: Fit) -> bool:
+        """Whether a fit is exact and has fewer free numbers than there are measurements.
+
+        With as many of them other signals fit as well. For m >= n nothing better can be found, and any exact fit ends
+        the search.
+        """
+        m, n = self.problem.m, self.problem.n
+        return exact_enough(self.problem, found.residual) and (m >= n or self.prior.freedom(found.x) < m)
 
     def descend(self, z: Float, weight: Float) -> Asks[Fit]:
         """Descend from an estimate z with the weights of its coordinates."""
