@@ -61,7 +61,8 @@ def in_options(message: str, **values: str) -> str:
         return options[match["name"]].opts[-1] + (f" {values.get(match['name'], value)}" if value else "")
 
     message = re.sub(r"\b(?P<name>\w+)='?(?P<value>[\w.]+)'?", said, message)
-    return re.sub(r"`(?P<name>\w+)`", said, message)
+    message = re.sub(r"`(?P<name>\w+)`", said, message)
+    return re.sub(r"`(--[\w-]+|Y)`", r"\1", message)  # an option needs no quotes
 
 
 def talkative(command: Callable[..., Any]) -> Callable[..., Any]:
