@@ -1,9 +1,15 @@
 """The certificate: what is called exact is determined, what is not says why, and x has true zeros."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import fastquad as fq
+from fastquad.engine.answer import Answer, Known
+from fastquad.engine.certificate import _no_noise
+from fastquad.engine.problem import Problem
+from fastquad.engine.structured import _answered, better_values
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.solution import Status
 
@@ -375,3 +381,67 @@ def test_a_piecewise_constant_signal_reversed_is_a_twin_of_it_where_A_is_symmetr
     solution = fq.solve(A, fq.measure(A, x), prior=fq.PiecewiseConstant(), x0=x)
     assert solution.residual < 1e-9
     assert solution.success is not mirrored
+
+
+def test_a_symmetry_that_holds_but_for_what_the_fit_leaves_is_found():
+    # Next to the twin is a minimum that fits to 1e-10, and diagonals that agree to 1e-9 are told from equal ones there.
+    rng = np.random.default_rng(12)
+    A, x = rng.standard_normal((60, N, N)), signal(rng)
+    A = A + A[:, ::-1, ::-1] + 1e-9 * rng.standard_normal((60, N, N))
+    solution = fq.solve(A, fq.measure(A, x), x0=x[::-1], method="lm")
+    assert 1e-14 < solution.residual < 1e-8
+    assert not solution.success
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e150])
+def test_entries_of_any_size_are_looked_at(size):
+    # The fourth powers of entries, which tell whether they have one variance, are out of range here.
+    rng = np.random.default_rng(13)
+    A, x = size * rng.standard_normal((60, N, N)), signal(rng) / size**0.5
+    solution = fq.solve(A, np.einsum("ijk,j,k->i", A, x, x), max_passes=20)
+    assert np.isfinite(solution.x).all()
+
+
+def test_few_measurements_of_many_small_coordinates_are_not_taken_for_signal_in_noise():
+    # Below m = n the small coordinates of x, which are not found, look like noise: a large error is no success there.
+    for seed in range(6):
+        rng = np.random.default_rng([14, seed])
+        n, m = 50, 32
+        x = 0.85 ** np.arange(n) * rng.choice([-1, 1], n)
+        A = rng.standard_normal((m, n, n))
+        solution = fq.solve(A, fq.measure(A, x), rng=0)
+        assert not solution.success or fq.distance(solution.x, x) < 2 * solution.error < 0.3
+
+
+def test_what_dependent_measurements_agree_on_is_no_noise():
+    # Hankel matrices have 2n − 1 numbers each, so that of 80 measurements 41 follow from the others; a fit in the wrong
+    # valley does not contradict that, and noise would.
+    rng = np.random.default_rng(15)
+    total = np.add.outer(np.arange(N), np.arange(N))
+    A, x = rng.standard_normal((80, 2 * N - 1))[:, total], signal(rng)
+    problem = Problem(80, N, fq.measure(A, x), A.dtype, None, None, None, None, False, 1e-8, rng, 1 << 30)
+    wrong = x + 0.1 * rng.standard_normal(N)
+    for noise, said in ((0.0, True), (0.01, True), (3.0, False)):
+        problem = replace(problem, y=fq.measure(A, x) + noise * rng.standard_normal(80))
+        answer = Answer(problem, wrong, A @ wrong, (A @ wrong) @ wrong - problem.y, Known())
+        assert bool(_no_noise(A, answer)) is said
+
+
+def test_a_coordinate_that_noise_made_large_does_not_make_the_error_small():
+    rng = np.random.default_rng(16)
+    A, x = rng.standard_normal((80, N, N)), signal(rng)
+    A[:, 3] *= 1e-8
+    A[:, :, 3] *= 1e-8
+    y = np.einsum("ijk,j,k->i", A, x, x)
+    assert not fq.solve(A, y + 0.1 * rng.standard_normal(80)).success
+
+
+def test_one_value_that_is_better_is_taken():
+    rng = np.random.default_rng(17)
+    A, x = rng.standard_normal((30, 12, 12)), rng.choice([-1.0, 0.0, 1.0], 12)
+    problem = Problem(30, 12, fq.measure(A, x), A.dtype, None, None, None, None, False, 1e-8, rng, 1 << 30)
+    near = x.copy()
+    near[5] = 1.0 - abs(x[5])
+    tensor = fq.as_measurements(A)
+    np.testing.assert_array_equal(_answered(tensor, better_values(problem, near, np.array([-1.0, 0.0, 1.0]))), x)
+    assert _answered(tensor, better_values(problem, x, np.array([-1.0, 0.0, 1.0]))) is None

@@ -38,12 +38,16 @@ from fastquad.numerics.levenberg_marquardt import Rule, on_block
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float
 
-__all__ = ["Certificate", "Known", "certify", "doubt_in_noise", "doubt_zero", "missed"]
+__all__ = ["Certificate", "Known", "Missed", "certify", "doubt_in_noise", "doubt_zero", "missed"]
 
 # Noise does not fall below this share when all coordinates are fitted. That is tried on at most this many entries of A.
 _MUCH_BETTER = 0.3
 _CHALLENGE_ENTRIES = 2_000_000
 _CHALLENGE = Rule(max_steps=40, patience=12)
+# Noise shows where this many combinations of the A_i vanish; below this share of its square there is none.
+_FEWEST_DEPENDENT, _NOTHING = 4, 1e-3
+# Under noise, the coordinates that are this many standard errors from zero must have this share of the norm of x.
+_SIGNIFICANT, _LEAST_SIGNIFICANT = 5.0, 0.5
 # Under noise, another signal is as many times the expected error away.
 _ERRORS_APART = 3.0
 
@@ -126,7 +130,10 @@ def doubt_in_noise(
     errors, reason = tests.errors()
     stderr = np.zeros(problem.n)
     stderr[answer.S] = errors
-    error = float(np.linalg.norm(errors)) / tests.norm
+    # What noise alone may have put into a coordinate that is hardly seen does not make x large.
+    sure = float(np.linalg.norm(answer.z[np.abs(answer.z) > _SIGNIFICANT * errors]))
+    norm = tests.norm if sure > _LEAST_SIGNIFICANT * tests.norm else max(sure, 1e-3 * tests.norm)
+    error = float(np.linalg.norm(errors)) / norm
     if not reason:
         large = "" if weighed else tests.dominated()
         reason = large or tests.improvable() or tests.unseen() or tests.span()[1] or (yield from tests.rivals())
@@ -139,8 +146,17 @@ def doubt_in_noise(
     return Doubt(reason, error, stderr)
 
 
-def missed(problem: Problem, x: Float) -> Asks[tuple[Float | None, str]]:
-    """A signal that fits far better than x, if there is one; and a sentence on the directions of x that are not seen.
+class Missed(NamedTuple):
+    """What a look at all coordinates shows: a signal that fits far better than x, or why what x leaves is no noise, or
+    which directions of x the measurements do not see, the last two as sentences."""
+
+    better: Float | None = None
+    misfit: str = ""
+    unseen: str = ""
+
+
+def missed(problem: Problem, x: Float) -> Asks[Missed]:
+    """Whether a descent from x on all coordinates finds what fits far better, which noise does not leave; and more.
 
     The signal is found by a descent from x on all coordinates; if only noise is left, there is none.
 
@@ -149,7 +165,7 @@ def missed(problem: Problem, x: Float) -> Asks[tuple[Float | None, str]]:
     """
     m, n = problem.m, problem.n
     if n >= m or m * n * n > _CHALLENGE_ENTRIES or problem.turning or problem.outliers:
-        return None, ""
+        return Missed()
     block = yield Block(np.arange(n))
     # Release the values that the user fixed, to test them, but keep those that belong to A.
     told = getattr(problem.prior, "fixed", None) or {}
@@ -158,12 +174,33 @@ def missed(problem: Problem, x: Float) -> Asks[tuple[Float | None, str]]:
     answer = Answer(problem, x, block @ x, (block @ x) @ x - problem.y, Known())
     left = float(np.linalg.norm(answer.r))
     if math.sqrt(descent.square) < _MUCH_BETTER * left * math.sqrt((m - n) / m):
-        return descent.z, ""
-    if problem.support is not None or problem.fixed:
-        return None, ""
+        return Missed(descent.z)
+    misfit = _no_noise(block, answer)
+    if misfit or problem.support is not None or problem.fixed:
+        return Missed(misfit=misfit)
     delta = np.full(m, max(left / math.sqrt(m), 1e-300))
     tests = Twins(answer, np.einsum("ijj->ij", block), delta, Measure(0.1, 3.0, 10.0, noisy=True), None)
-    return None, tests.errors()[1]
+    return Missed(unseen=tests.errors()[1])
+
+
+def _no_noise(block: Float, answer: Answer) -> str:
+    """Whether what is left of y cannot be noise: where the A_i are dependent, noise contradicts that, and r does not.
+
+    `Σ c_i A_i = 0` means `Σ c_i y_i = 0` for data without noise. Such c are the null vectors of the inner products of
+    the A_i; noise has as much of its square along each of them as along any other direction.
+    """
+    m = len(block)
+    flat = block.reshape(m, -1)
+    sizes = np.sqrt(np.einsum("ij,ij->i", flat, flat))
+    unit = flat / np.where(sizes > 0, sizes, 1.0)[:, None]
+    values, vectors = np.linalg.eigh(unit @ unit.T)
+    null = vectors[:, values < 1e-9 * values[-1]]
+    # c for the A_i as they are: an orthonormal basis.
+    basis = np.linalg.qr(null / np.where(sizes > 0, sizes, 1.0)[:, None])[0] if null.shape[1] else null
+    expected = float(answer.r @ answer.r) * basis.shape[1] / m
+    if basis.shape[1] < _FEWEST_DEPENDENT or float(np.sum((basis.T @ answer.r) ** 2)) > _NOTHING * expected:
+        return ""
+    return "The measurements that depend on each other agree, so that what x leaves of y is no noise: x is another one."
 
 
 def doubt_zero(problem: Problem) -> Asks[str]:

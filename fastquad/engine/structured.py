@@ -132,6 +132,27 @@ def other_values_fit(problem: Problem, x: Float) -> Asks[bool]:
     return False
 
 
+def better_values(problem: Problem, x: Float, values: Float) -> Asks[Float | None]:
+    """A signal of these values that fits better than x: one coordinate after the other is changed while that helps."""
+    x, start = np.array(x), x
+    diagonals = yield Diagonals()
+    for _ in range(2 * x.size):
+        W = yield Products(x)
+        r = W @ x - problem.y
+        best, square = None, float(r @ r)
+        for value in values:
+            change = value - x
+            left = r[:, None] + 2 * W * change + diagonals * change**2
+            squares = np.einsum("ij,ij->j", left, left)
+            j = int(np.argmin(squares))
+            if squares[j] < (1 - 1e-9) * square:
+                best, square = (j, value), float(squares[j])
+        if best is None:
+            break
+        x[best[0]] = best[1]
+    return None if np.array_equal(x, start) else x
+
+
 def _certify_in_columns(
     problem: Problem, C: Float, z: Float, every: bool, entries: Entries | None
 ) -> Asks[Certificate]:

@@ -210,9 +210,12 @@ class Twins(Tests):
         tolerance = max(_ROUNDED_ALIKE if answer.rounded else _ALIKE, min(_ROUNDED_ALIKE, _HIDDEN * answer.residual))
         kind = symmetry.alike(self.diagonals[:, answer.allowed], tolerance)
         inside = np.searchsorted(answer.allowed, answer.S)
-        if (np.bincount(kind, minlength=kind.size)[kind[inside]] == 1).all():
+        alone = (np.bincount(kind, minlength=kind.size)[kind[inside]] == 1).all()
+        if alone and not self.measure.noisy:
             return ""
         doubt = yield from self._any_fits(self._moved())
+        if alone:
+            return doubt
         members = np.flatnonzero(np.isin(kind, kind[inside]))
         if doubt or 8 * self.problem.m * members.size**2 > min(BLOCK_BYTES, self.problem.memory // 8):
             return doubt

@@ -30,12 +30,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fastquad.engine.answer import Known
-from fastquad.engine.certificate import certify, doubt_in_noise, doubt_zero, missed
+from fastquad.engine.certificate import Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
-from fastquad.engine.structured import certify_structured, other_values_fit
+from fastquad.engine.structured import better_values, certify_structured, other_values_fit
 from fastquad.engine.turning import certify_turned, doubt_turned
 from fastquad.measurements.contractions import Products
+from fastquad.priors.base import Prior
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float
 
@@ -94,11 +95,26 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if problem.prior is None or problem.prior.kind == "sparse":
         return (yield from _in_noise(problem, outcome))
     if problem.prior.decoded and outcome.error is None:
-        return Verdict(Status.STAGNATED, outcome)  # its error is not known
-    if problem.prior.alphabet is not None and (yield from other_values_fit(problem, outcome.x)):
-        return Verdict(Status.STAGNATED, replace(outcome, error=None, stderr=None, note=_NOT_AS_TOLD))
-    better = None if problem.prior.decoded else (yield from missed(problem, outcome.x))[0]
-    return Verdict(Status.CONVERGED, outcome) if better is None else (yield from _improved(problem, outcome, better))
+        return Verdict(Status.STAGNATED, outcome)  # nothing says how far off it is
+    if problem.prior.decoded:
+        return Verdict(Status.CONVERGED, outcome)
+    return (yield from _by_prior(problem, outcome, problem.prior))
+
+
+def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]:
+    """The verdict on signal in noise where the method has its estimate by a prior that is not sparsity alone."""
+    if prior.alphabet is not None:
+        values = yield from better_values(problem, outcome.x, prior.alphabet)
+        if values is not None:
+            return (yield from _improved(problem, outcome, values))
+        if (yield from other_values_fit(problem, outcome.x)):
+            return Verdict(Status.STAGNATED, replace(outcome, error=None, stderr=None, note=_NOT_AS_TOLD))
+    look = yield from missed(problem, outcome.x)
+    if look.better is not None:
+        return (yield from _improved(problem, outcome, look.better))
+    if look.misfit:
+        return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {look.misfit}".strip()))
+    return Verdict(Status.CONVERGED, outcome)
 
 
 def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -134,12 +150,14 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if problem.outliers and outcome.error is not None:
         # Skip the tests: they assume one level of noise for all measurements, which outliers do not have.
         return Verdict(Status.CONVERGED if outcome.error < TRUSTED else Status.NOISY, outcome)
-    better, unseen = (yield from missed(problem, outcome.x)) if outcome.residual > _FITTED else (None, "")
-    if better is not None:
-        return (yield from _improved(problem, outcome, better))
+    look = (yield from missed(problem, outcome.x)) if outcome.residual > _FITTED else Missed()
+    if look.better is not None:
+        return (yield from _improved(problem, outcome, look.better))
+    if look.misfit:
+        return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {look.misfit}".strip()))
     if outcome.error is not None and outcome.entries is not None and outcome.entries.independent:
-        if unseen:
-            return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {unseen}".strip()))
+        if look.unseen:
+            return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {look.unseen}".strip()))
         return (yield from _believed(problem, outcome, outcome.error))
     level = outcome.noise if outcome.noise is not None else problem.sigma
     if problem.turning:
