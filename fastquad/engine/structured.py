@@ -32,6 +32,8 @@ from fastquad.typing import Asks, Float
 _SPARE_BITS = 20
 # The bits of evidence in a measurement that fits to a relative residual of 1e-9.
 _BITS = 30.0
+# The share of ‖r‖² below which another signal is better: noise leaves no such one.
+_FAR_BETTER = 0.1
 # The largest number of coordinates that are tried with a value that the prior does not have.
 _CHANGED = 3
 # The number of measurements for each such coordinate.
@@ -133,13 +135,14 @@ def other_values_fit(problem: Problem, x: Float) -> Asks[bool]:
 
 
 def better_values(problem: Problem, x: Float, values: Float) -> Asks[Float | None]:
-    """A signal of these values that fits better than x: one coordinate after the other is changed while that helps."""
-    x, start = np.array(x), x
+    """A signal of these values that fits far better than x: one coordinate at a time is changed while that helps."""
+    x, curve = np.array(x), []
     diagonals = yield Diagonals()
     for _ in range(2 * x.size):
         W = yield Products(x)
         r = W @ x - problem.y
         best, square = None, float(r @ r)
+        curve.append(square)
         for value in values:
             change = value - x
             left = r[:, None] + 2 * W * change + diagonals * change**2
@@ -150,7 +153,7 @@ def better_values(problem: Problem, x: Float, values: Float) -> Asks[Float | Non
         if best is None:
             break
         x[best[0]] = best[1]
-    return None if np.array_equal(x, start) else x
+    return x if curve[-1] < _FAR_BETTER * curve[0] else None
 
 
 def _certify_in_columns(

@@ -104,7 +104,7 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]:
     """The verdict on signal in noise where the method has its estimate by a prior that is not sparsity alone."""
     if prior.alphabet is not None:
-        values = yield from better_values(problem, outcome.x, prior.alphabet)
+        values = yield from better_values(problem, prior.nearest(outcome.x), prior.alphabet)
         if values is not None:
             return (yield from _improved(problem, outcome, values))
         if (yield from other_values_fit(problem, outcome.x)):
