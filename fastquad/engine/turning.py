@@ -292,7 +292,7 @@ def certify_turned(problem: Problem, x: Float, W: Float | None, entries: Entries
     case = Turned(problem, x, W, W @ x - problem.y)
     yield from case.clean()
     status = yield from _status(case, problem, entries)
-    # Of doubles it is next to nothing.
+    # Estimate it only for single precision: with doubles it is negligible.
     error = case.error(case.level(0.0)) if problem.dtype.itemsize < 8 and status is Status.EXACT else 0.0
     return Certificate(case.x, case.residual, status, case.doubt, error=error)
 

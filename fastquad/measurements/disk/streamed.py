@@ -28,7 +28,7 @@ from fastquad.typing import Indices, Number
 
 
 class StreamedTensor(Measurements):
-    """A packed folder that is read anew for every pass; made by `fastquad.open`.
+    """A packed folder that is read again for every pass; made by `fastquad.open`.
 
     `bytes_read` counts the bytes read from it so far. If the folder is changed or replaced meanwhile, the next pass
     raises an error. A pickle holds the path.

@@ -22,8 +22,8 @@ class LowRankTensor(Measurements):
     ----------
     factors : array of shape (m, R, n)
         The vectors a_ir: R for each measurement. Of float32, float64, complex64 or complex128; other real dtypes are
-        converted to float64. With complex vectors signals are complex: where yours are real, `solve` is told so by
-        `signal="real"`.
+        converted to float64. With complex vectors signals are complex: if yours are real, give `solve`
+        signal="real".
     weights : array of shape (R,) or (m, R), optional
         The real numbers w_r or w_ir, such as the intensities of the sources; default: 1.
 

@@ -21,7 +21,7 @@ class RankOneTensor(Measurements):
     ----------
     vectors : array of shape (m, n)
         The vectors a_i, of float32, float64, complex64 or complex128; other real dtypes are converted to float64. With
-        complex vectors signals are complex: where yours are real, `solve` is told so by `signal="real"`.
+        complex vectors signals are complex: if yours are real, give `solve` signal="real".
 
     Examples
     --------
