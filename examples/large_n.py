@@ -67,8 +67,8 @@ def parser() -> argparse.ArgumentParser:
     words.add_argument("--method", default="auto")
     words.add_argument("--memory", help='a budget for the solve, such as "4 GB"')
     words.add_argument("--checkpoint", type=Path, help="a file to go on from")
-    words.add_argument("--max-passes", type=float, help="at most so many passes over A")
-    words.add_argument("--max-time", type=float, help="at most so many seconds, this time")
+    words.add_argument("--max-passes", type=float, help="the largest number of passes over A")
+    words.add_argument("--max-time", type=float, help="the largest number of seconds for this call")
     words.add_argument("--output", type=Path, help="where to put x, as .npy")
     return words
 

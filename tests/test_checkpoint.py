@@ -42,7 +42,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def fuse(monkeypatch):
-    """fuse(count) lets so many answers pass, and then interrupts; fuse(None) is off."""
+    """fuse(count) interrupts after this number of answers; fuse(None) is off."""
     state = {"left": None, "answered": 0}
 
     def burning(original):

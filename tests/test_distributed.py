@@ -23,7 +23,7 @@ da = pytest.importorskip("dask.array")
 
 @contextlib.contextmanager
 def workers(count):
-    """The client of so many workers, each a process with one thread."""
+    """The client of a few workers, each a process with one thread."""
     with (
         distributed.LocalCluster(
             n_workers=count, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0

@@ -26,7 +26,7 @@ def tensor(request, problem, tmp_path):
 
 
 def iterates(A, y, method, steps, **options):
-    """What the callback sees, for at most so many steps."""
+    """What the callback sees in the first steps."""
     seen = []
     fq.solve(
         A, y, method=method, tol=0.0, max_iter=steps, callback=lambda state: seen.append(state.x.copy()), **options

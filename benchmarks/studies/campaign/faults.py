@@ -42,7 +42,7 @@ M, N = 48, 7
 _SECONDS = 20
 #: Files in memory are as good for all of this, and the disk is left in peace.
 _MEMORY = "/dev/shm"
-#: A trial ends undisturbed after so many kills.
+#: The number of kills after which a trial is left to end undisturbed.
 _MOST_KILLS = 12
 
 
@@ -462,7 +462,7 @@ def table(trials: list[Trial]) -> str:
 
 
 def _jobs(kind: str, wanted: int, seed: int, pool: Any) -> Iterator[Trial]:
-    """Trials of a kind until it has so many events: how many a trial has is not known before."""
+    """Run trials of a kind until it has this number of events, which a trial does not tell beforehand."""
     events = number = 0
     while events < wanted:
         for trial in pool.imap(run, [(kind, seed, number + i) for i in range(16)]):
