@@ -18,7 +18,7 @@ from benchmarks.studies import priors
 PICTURES = {
     "nonnegative": (priors.nonnegative, (40, 75), 1),
     "groups": (priors.groups, (8, 75), 1),
-    "known": (priors.known, (20, 10, 50), 3),
+    "known": (priors.known, (20, 10, 50), 4),
     "piecewise": (priors.piecewise, (10, 64), 1),
     "discrete": (priors.signs, (85,), 1),
     "basis": (priors.dct, (20, 75), 1),
@@ -33,7 +33,7 @@ def picture(name: str, folder: Path) -> None:
     n = case.x.size
     A = rng.standard_normal((case.m, n, n))
     y = fq.measure(A, case.x)
-    alone, told = fq.solve(A, y, max_time=3), fq.solve(A, y, prior=case.prior)
+    alone, told = fq.solve(A, y), fq.solve(A, y, prior=case.prior)
     rows = (("truth", case.x, ""), ("sparse alone", alone.x, _said(alone, case.x)),
             ("with the prior", told.x, _said(told, case.x)))  # fmt: skip
     figure, axes = plt.subplots(3, 1, figsize=(7, 4.2), sharex=True, sharey=True, layout="constrained")

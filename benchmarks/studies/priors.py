@@ -151,7 +151,9 @@ def noise(instances: int, seed: int) -> None:
             errors.append((fq.distance(told.x, case.x), fq.distance(alone.x, case.x), oracle))
         told_error, alone_error, oracle = np.median(errors, axis=0)
         print(
-            f"{name:12} {arguments!s:10} median error {told_error:.3f}, without the prior {alone_error:.3f}", flush=True
+            f"{name:12} {arguments!s:10} median error {told_error:.3f}, without the prior {alone_error:.3f}, of least "
+            f"squares where x is known to be nonzero, or to jump, {oracle:.3f}",
+            flush=True,
         )
 
 
