@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import fastquad._kernels.bandwidth as bandwidth
 import numpy as np
+from numpy.typing import NDArray
 
 from fastquad._kernels import packed as kernels
 from fastquad.measurements.dense.layout import LANES, aligned_empty
@@ -105,19 +106,33 @@ def batches(table: Table, blocks: int) -> None:
     X, W = np.linspace(0.5, 1, 500 * SIGNALS).reshape(500, SIGNALS), np.empty((A.m, 500, SIGNALS))
     peak = multiplying(2 * SIGNALS * A.blocks.size)
     table.row(f"{SIGNALS} signals over the multiply-adds, float64", lambda: A.products(X, out=W, n_threads=1), peak)
+    table.row(
+        f"{SIGNALS} signals against {SIGNALS} passes, float64",
+        lambda: A.products(X, out=W, n_threads=1), lambda: single_passes(A, X),
+    )  # fmt: skip
     count = A.m * SIGNALS * (500 * 501 / 2 + SIGNALS * 500)
     name = f"compression to {SIGNALS} over the multiply-adds, float64"
     table.row(name, lambda: A.compress(X, n_threads=1), multiplying(count))
     B = packed(784, max(2, blocks // 5), "float32")
     X, W = np.linspace(0.5, 1, 784 * SIGNALS).reshape(784, SIGNALS), np.empty((B.m, 784, SIGNALS))
-    x, w = np.ascontiguousarray(X[:, 0]), np.empty((B.m, 784))
-
-    def single_passes() -> None:
-        for _ in range(SIGNALS):
-            B.products(x, out=w, n_threads=1)
-
     name = f"{SIGNALS} signals in float against {SIGNALS} passes in double, float32"
-    table.row(name, lambda: B.products(X, out=W, precise=False, n_threads=1), single_passes)
+    table.row(name, lambda: B.products(X, out=W, precise=False, n_threads=1), lambda: single_passes(B, X))
+
+
+def single_passes(A: PackedTensor, X: NDArray[np.float64]) -> None:
+    """The products of each column of X, one after the other."""
+    x, w = np.ascontiguousarray(X[:, 0]), np.empty((A.m, A.n))
+    for _ in range(X.shape[1]):
+        A.products(x, out=w, n_threads=1)
+
+
+def sparse(table: Table, blocks: int) -> None:
+    A, support = packed(500, blocks, "float64"), np.random.default_rng(1).choice(500, 10, replace=False)
+    x, few, W = np.ones(500), np.zeros(500), np.empty((A.m, 500))
+    few[support] = 1.0
+    full = lambda: A.products(x, out=W, n_threads=1)  # noqa: E731
+    name = "signal with 10 nonzeros against the full pass, float64"
+    table.row(name, lambda: A.products(few, out=W, n_threads=1), full)
 
 
 def sweeps(table: Table, blocks: int) -> None:
@@ -135,7 +150,7 @@ def main() -> None:
     options = parser.parse_args()
     table = Table(options.rounds)
     print(f"| {kernels.simd}, one thread, processor time | median | quartiles |\n| --- | --- | --- |")
-    for part in (passes, batches, sweeps):
+    for part in (passes, batches, sparse, sweeps):
         part(table, options.blocks)
 
 
