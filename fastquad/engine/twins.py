@@ -116,6 +116,12 @@ class Twins(Tests):
         x[where] *= -1
         return x
 
+    def _likely(self) -> float:
+        """What a twin may leave, in units of δ: under noise little more than x, because all signals fit large noise."""
+        if not self.measure.noisy:
+            return self.measure.fits
+        return math.sqrt(float(np.mean((self.answer.r / self.delta) ** 2)) + _LIKELY / self.problem.m)
+
     def signs(self) -> Asks[str]:
         """Whether the sign of a part of x is free, because it is hardly coupled to the rest."""
         answer = self.answer
@@ -124,10 +130,7 @@ class Twins(Tests):
         block = yield from answer.block()
         if block is None:
             return ""
-        z, limit = answer.x[answer.places], self.measure.fits
-        if self.measure.noisy:
-            # Accept a twin that is nearly as likely as x: it is not exact here, so compare how well both fit.
-            limit = math.sqrt(float(np.mean((answer.r / self.delta) ** 2)) + _LIKELY / self.problem.m)
+        z, limit = answer.x[answer.places], self._likely()
         scaled = block / self.delta[:, None, None]
         for turned in symmetry.turned_at_weakest(scaled, z, _PARTS):
             part = np.flatnonzero(turned != z)
@@ -210,12 +213,9 @@ class Twins(Tests):
         tolerance = max(_ROUNDED_ALIKE if answer.rounded else _ALIKE, min(_ROUNDED_ALIKE, _HIDDEN * answer.residual))
         kind = symmetry.alike(self.diagonals[:, answer.allowed], tolerance)
         inside = np.searchsorted(answer.allowed, answer.S)
-        alone = (np.bincount(kind, minlength=kind.size)[kind[inside]] == 1).all()
-        if alone and not self.measure.noisy:
+        if (np.bincount(kind, minlength=kind.size)[kind[inside]] == 1).all():
             return ""
         doubt = yield from self._any_fits(self._moved())
-        if alone:
-            return doubt
         members = np.flatnonzero(np.isin(kind, kind[inside]))
         if doubt or 8 * self.problem.m * members.size**2 > min(BLOCK_BYTES, self.problem.memory // 8):
             return doubt
@@ -249,7 +249,7 @@ class Twins(Tests):
                 left = (yield from self.answer.products(start)) @ start - self.problem.y
                 if float(np.linalg.norm(left)) > max(_NEARLY * size, _ERRORS * float(np.linalg.norm(self.answer.r))):
                     continue
-                refitted = yield from self._refit(start, np.flatnonzero(twin))
+                refitted = yield from self._refit(start, np.flatnonzero(twin), self._likely())
                 if refitted is not None and self._rival(refitted):
                     return self._shown()
         return ""
