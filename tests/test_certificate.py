@@ -10,6 +10,7 @@ from fastquad.engine.answer import Answer, Known
 from fastquad.engine.certificate import _no_noise
 from fastquad.engine.problem import Problem
 from fastquad.engine.structured import _answered, better_values
+from fastquad.engine.turning import Turned
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.solution import Status
 
@@ -445,3 +446,17 @@ def test_one_value_that_is_better_is_taken():
     tensor = fq.as_measurements(A)
     np.testing.assert_array_equal(_answered(tensor, better_values(problem, near, np.array([-1.0, 0.0, 1.0]))), x)
     assert _answered(tensor, better_values(problem, x, np.array([-1.0, 0.0, 1.0]))) is None
+
+
+def test_what_a_matrix_that_is_zero_on_the_support_leaves_open_is_finite():
+    # Once NaN, and an SVD that did not converge: a residual of 1e-33 was divided by a scale of zero.
+    rng = np.random.default_rng(18)
+    x, W, r = rng.standard_normal(4), rng.standard_normal((9, 4)), 1e-16 * rng.standard_normal(9)
+    W[3], r[3] = 0.0, 1e-33
+    y = W @ x
+    dtype = np.dtype(np.float64)
+    problem = Problem(9, 4, y, dtype, None, None, None, None, False, 1e-8, rng, 1 << 30, gauge="phase")
+    case = Turned(problem, x, W, r)
+    case.leaves_open(np.zeros((9, 4)))
+    assert np.isfinite(case.delta).all()
+    assert (case.delta > 0).all()

@@ -35,6 +35,8 @@ from fastquad.solution import Status
 from fastquad.typing import Asks, Float, Indices, Number
 
 _EPS = float(np.finfo(np.float64).eps)
+# The share of the largest sum in a measurement below which its own sum says nothing of its rounding.
+_SMALLEST = 1e-9
 # The number of standard errors from zero at which an entry is not rounding.
 _CLEARLY = 10.0
 # The share of the largest number below which another is less than rounding.
@@ -158,7 +160,9 @@ class Turned:
         m, S = self.problem.m, self.S
         z = self.x[S]
         scale = np.abs(self.W[:, S]) @ np.abs(z) + np.abs(self.problem.y) + np.abs(diagonals[:, S]) @ z**2
-        rms = math.sqrt(float(np.sum((self.r / np.maximum(scale, 1e-300)) ** 2)) / max(1, m - S.size))
+        # An equation that adds next to nothing, as of a matrix that is zero on the support, has the rounding of others.
+        scale = np.maximum(scale, max(_SMALLEST * float(scale.max(initial=0.0)), 1e-300))
+        rms = math.sqrt(float(np.sum((self.r / scale) ** 2)) / max(1, m - S.size))
         delta = np.maximum(np.abs(self.r), max(rms, 8 * _EPS) * scale)
         self.delta = np.where(delta > 0, delta, float(delta.max(initial=0.0)) or 1.0)
         self.norm = float(np.linalg.norm(self.x))
