@@ -47,7 +47,7 @@ _QUICK_SWEEPS = 100
 _POSITIVE_SWEEPS = 150
 # σ²/mean y² at the start of a slow cycle for x >= 0, for which the user must give time.
 _SLOWLY_HOT = 0.5
-# The number of its sweeps: at (k, m) = (20, 40) they find 12 of 20 signals, not 8.
+# The number of its sweeps: at (k, m) = (20, 40) they find 16 of 20 signals, not 10.
 _SLOWLY_SWEEPS = 5000
 # σ²/mean y² at the start of a cycle for signals of a few values.
 _VALUES_HOT = 0.5
