@@ -177,7 +177,7 @@ def test_layers_saved_from_elsewhere(tmp_path):
         np.testing.assert_array_equal(W[:, 1], layer + 1)
         assert W[-1, 0] == -1.5
         assert (decoder.biases[layer] == 0).all()
-    with pytest.raises(ValueError, match="does not say its activations: give `activations`, one for each of its 12"):
+    with pytest.raises(ValueError, match="does not name its activations: give `activations`, one for each of its 12"):
         fq.decoders.load(path)
 
 

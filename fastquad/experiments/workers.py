@@ -140,7 +140,7 @@ def connect(address: str) -> Any:
     except ImportError:
         raise ImportError("`scheduler` needs Dask: pip install 'fastquad[dask]'.") from None
     try:
-        return Client(address, timeout=10)
+        return Client(address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ValueError(f"`scheduler`: no Dask scheduler answers at {address!r} ({error}).") from None
 
