@@ -407,6 +407,14 @@ def test_a_decoder_whose_range_has_every_phase_is_exact_up_to_it():
     assert not fq.solve(blind, fq.measure(blind, x), prior=prior, rng=0).success
 
 
+def test_one_matrix_many_times_proves_nothing_of_a_decoder():
+    # Once a LinAlgError: directions of the code that nothing sees were divided by their ridge of zero.
+    rng = np.random.default_rng(6)
+    prior, H = fq.Generative(network(40, rng)), np.repeat(hermitian(1, 20, rng), 30, axis=0)
+    x = prior.signal(rng.standard_normal(4)).view(complex)
+    assert not fq.solve(H, fq.measure(H, x), prior=prior, rng=0).success
+
+
 def test_as_many_latent_numbers_as_measurements_prove_nothing():
     rng = np.random.default_rng(5)
     prior, H = fq.Generative(network(40, rng, n_latent=8), normalize=False), hermitian(8, 20, rng)

@@ -144,3 +144,12 @@ def test_chains(band, m):
     solution = fq.solve(A, fq.measure(A, x))
     assert solution.status is fq.Status.EXACT
     assert fq.distance(solution.x, x) < 1e-9
+
+
+@pytest.mark.parametrize("scale", [5e-163, 1e-162, 2e-162])
+def test_a_spectral_start_of_tiny_matrices(scale):
+    # The squares of their sizes are zero; the direction of the start does not depend on the scale. Once a ValueError.
+    rng = np.random.default_rng(3)
+    x = 1e47 * rng.standard_normal(13) * (rng.random(13) < 0.6)
+    A = scale * rng.standard_normal((50, 13, 13))
+    assert np.isfinite(fq.solve(A, fq.measure(A, x)).x).all()

@@ -257,7 +257,8 @@ def _spectral_vector(problem: Problem, sizes: Float) -> Asks[Float]:
     """The leading eigenvector of `Σ_i t_i Ã_i`, with t = T(y)/trace where no diagonal is negative, else y/g²."""
     diagonals = yield Diagonals()
     traces = diagonals.sum(axis=1)
-    weights = problem.y / sizes**2
+    # The eigenvector does not depend on their scale, and squares of small sizes would be zero.
+    weights = problem.y / np.abs(problem.y).max() / (sizes / sizes.max()) ** 2
     if diagonals.min() >= 0 and (traces > 0).all() and problem.y.min() >= 0:
         u = problem.y / traces
         u = u / u.mean()

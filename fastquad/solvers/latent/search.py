@@ -99,7 +99,10 @@ def learn(at: Normal, level: NoiseLevel, signals: list[Unknowns], m: int) -> Noi
     if m <= size:
         return level
     spectrum = np.maximum(np.linalg.eigvalsh(at.gram[:, :k, :k]), 0)
-    determined = (spectrum / (spectrum + level.ridge[:, None])).sum(axis=1) + size - k
+    total = spectrum + level.ridge[:, None]
+    # A direction of the code that is not seen is not determined, without a ridge either.
+    seen = np.divide(spectrum, total, out=np.zeros_like(spectrum), where=total > 0)
+    determined = seen.sum(axis=1) + size - k
     noise = np.maximum(at.square / (m - determined), [signal.noise for signal in signals])
     unexplained = np.minimum(noise / [signal.power for signal in signals], 1)
     return NoiseLevel(noise, noise * np.clip((unexplained / _MOSTLY_NOISE) ** 6, _LEAST_SHARE, 1))
