@@ -126,34 +126,41 @@ static void OF(packed_quadratic)(const STORED *P, ptrdiff_t n, const double *z, 
     for (int h = 0; h < PARTS_OF_ENTRY; h++) wide_store(q + WIDE * h, total[h]);
 }
 
+/* Put entries a[u] of all lanes, one after the other in `out`, where lanes are `apart`: a line of each lane at a time, because
+   single numbers that are scattered over all of them cost more than the reading. */
+#define SPREAD(ENTRY, COUNT, OUT, APART)                                                                                    \
+    for (ptrdiff_t first = 0; first < (COUNT); first += SPREAD_AT_ONCE) {                                                   \
+        const STORED *a[SPREAD_AT_ONCE];                                                                                    \
+        const ptrdiff_t some = (COUNT)-first < SPREAD_AT_ONCE ? (COUNT)-first : SPREAD_AT_ONCE;                             \
+        for (ptrdiff_t u = 0; u < some; u++) a[u] = P + (ENTRY(first + u)) * LANES;                                         \
+        for (ptrdiff_t l = 0; l < lanes; l++)                                                                               \
+            for (ptrdiff_t u = 0; u < some; u++) (OUT)[l * (APART) + first + u] = VALUE(a[u][l]);                           \
+    }
+
 /* out[l, t, u] = Ã_l[rows[t], cols[u]] */
 static void OF(packed_block)(
     const STORED *P, ptrdiff_t n, ptrdiff_t lanes, const ptrdiff_t *rows, ptrdiff_t s, const ptrdiff_t *cols, ptrdiff_t t,
     double *out) {
-    for (ptrdiff_t j = 0; j < s; j++)
-        for (ptrdiff_t k = 0; k < t; k++) {
-            const STORED *a = P + entry_at(rows[j], cols[k], n) * LANES;
-            for (ptrdiff_t l = 0; l < lanes; l++) out[(l * s + j) * t + k] = VALUE(a[l]);
-        }
+#define ENTRY(k) entry_at(rows[j], cols[k], n)
+    for (ptrdiff_t j = 0; j < s; j++) SPREAD(ENTRY, t, out + j * t, s * t)
+#undef ENTRY
 }
 
 /* out[l, t, k] = Ã_l[support[t], k] for all k. */
 static void OF(packed_rows)(
     const STORED *P, ptrdiff_t n, ptrdiff_t lanes, const ptrdiff_t *support, ptrdiff_t s, ROW_NUMBER *out) {
-    for (ptrdiff_t t = 0; t < s; t++)
-        for (ptrdiff_t k = 0; k < n; k++) {
-            const STORED *a = P + entry_at(support[t], k, n) * LANES;
-            for (ptrdiff_t l = 0; l < lanes; l++) out[(l * s + t) * n + k] = VALUE(a[l]);
-        }
+#define ENTRY(k) entry_at(support[t], k, n)
+    for (ptrdiff_t t = 0; t < s; t++) SPREAD(ENTRY, n, out + t * n, s * n)
+#undef ENTRY
 }
 
 /* d[l, j] = A_l[j, j] */
 static void OF(packed_diagonals)(const STORED *P, ptrdiff_t n, ptrdiff_t lanes, double *d) {
-    for (ptrdiff_t j = 0; j < n; j++) {
-        const STORED *a = P + entry_at(j, j, n) * LANES;
-        for (ptrdiff_t l = 0; l < lanes; l++) d[l * n + j] = VALUE(a[l]);
-    }
+#define ENTRY(j) entry_at(j, j, n)
+    SPREAD(ENTRY, n, d, n)
+#undef ENTRY
 }
 
+#undef SPREAD
 #undef VALUE
 #undef ROW_NUMBER

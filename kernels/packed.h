@@ -25,6 +25,9 @@ enum { FLUSH = 32 };
    what is prefetched meanwhile are 256 kB of float64 in all lanes, half of the L2 cache. */
 enum { SQUARE = 32 };
 
+/* Entries of all lanes that are put into rows of one lane each at once: a cache line of doubles. */
+enum { SPREAD_AT_ONCE = 8 };
+
 /* How panel_times goes through entries of all lanes: rows are `row` apart, four steps are `step` apart, the next four
    are `jump` from these, and each jump is longer than the one before by `change`. */
 typedef struct {

@@ -64,12 +64,16 @@ INLINE singles singles_load_f16(const uint16_t *p) {
     return (singles)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
 INLINE vec vec_load_f32(const float *p) { return (vec)_mm256_cvtps_pd(_mm_loadu_ps(p)); }
+INLINE void vec_store_f32(float *p, vec a) { _mm_storeu_ps(p, _mm256_cvtpd_ps((__m256d)a)); }
 #else
 INLINE singles singles_all(float a) { return (singles){a, a, a, a}; }
 INLINE singles singles_load_f16(const uint16_t *p) {
     return (singles){half_to_float(p[0]), half_to_float(p[1]), half_to_float(p[2]), half_to_float(p[3])};
 }
 INLINE vec vec_load_f32(const float *p) { return (vec){p[0], p[1], p[2], p[3]}; }
+INLINE void vec_store_f32(float *p, vec a) {
+    for (int i = 0; i < 4; i++) p[i] = (float)a[i];
+}
 #endif
 
 INLINE vec vec_load_f64(const double *p) { return *(const vec_in_memory *)p; }
@@ -78,9 +82,6 @@ INLINE vec vec_all(double a) { return (vec){a, a, a, a}; }
 INLINE vec vec_add(vec a, vec b) { return a + b; }
 INLINE vec vec_mul(vec a, vec b) { return a * b; }
 INLINE vec vec_fma(vec a, vec b, vec c) { return a * b + c; }
-INLINE void vec_store_f32(float *p, vec a) {
-    for (int i = 0; i < 4; i++) p[i] = (float)a[i];
-}
 #else
 typedef struct { double at[WIDE]; } wide;
 typedef struct { float at[SINGLES]; } singles;
