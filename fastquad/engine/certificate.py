@@ -32,18 +32,16 @@ from fastquad.engine.answer import Answer, Known
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.rivals import Measure, names
-from fastquad.engine.twins import Twins
+from fastquad.engine.twins import CHALLENGE, CHALLENGE_ENTRIES, Twins
 from fastquad.measurements.contractions import Block, Diagonals, Products
-from fastquad.numerics.levenberg_marquardt import Rule, on_block
+from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float
 
 __all__ = ["Certificate", "Known", "Missed", "certify", "doubt_in_noise", "doubt_zero", "missed"]
 
-# Noise does not fall below this share when all coordinates are fitted. That is tried on at most this many entries of A.
+# Noise does not fall below this share when all coordinates are fitted.
 _MUCH_BETTER = 0.3
-_CHALLENGE_ENTRIES = 2_000_000
-_CHALLENGE = Rule(max_steps=40, patience=12)
 # Noise shows where this many combinations of the A_i vanish; below this share of its square there is none.
 _FEWEST_DEPENDENT, _NOTHING = 4, 1e-3
 # Under noise, the coordinates that are this many standard errors from zero must have this share of the norm of x.
@@ -156,21 +154,19 @@ class Missed(NamedTuple):
 
 
 def missed(problem: Problem, x: Float) -> Asks[Missed]:
-    """Whether a descent from x on all coordinates finds what fits far better, which noise does not leave; and more.
-
-    The signal is found by a descent from x on all coordinates; if only noise is left, there is none.
+    """Look at all coordinates: where x leaves only noise, a descent from x on all of them finds no far better fit.
 
     For methods that separate signal from noise by themselves, if A is random as they assume: a symmetry in another
     basis does not show in a sample of entries, and an estimate between two twins leaves a part of both in the residual.
     """
     m, n = problem.m, problem.n
-    if n >= m or m * n * n > _CHALLENGE_ENTRIES or problem.turning or problem.outliers:
+    if n >= m or m * n * n > CHALLENGE_ENTRIES or problem.turning or problem.outliers:
         return Missed()
     block = yield Block(np.arange(n))
     # Release the values that the user fixed, to test them, but keep those that belong to A.
     told = getattr(problem.prior, "fixed", None) or {}
     free = np.array([j for j in range(n) if j not in problem.fixed or j in told], dtype=np.intp)
-    descent = on_block(problem.y, x, block, _CHALLENGE, free=free if free.size < n else None)
+    descent = on_block(problem.y, x, block, CHALLENGE, free=free if free.size < n else None)
     answer = Answer(problem, x, block @ x, (block @ x) @ x - problem.y, Known())
     left = float(np.linalg.norm(answer.r))
     if math.sqrt(descent.square) < _MUCH_BETTER * left * math.sqrt((m - n) / m):

@@ -17,9 +17,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastquad.engine.answer import BLOCK_BYTES
+from fastquad.engine.twins import (
+    CHALLENGE,
+    CHALLENGE_ENTRIES,
+    CHALLENGE_INDEPENDENT,
+    CHALLENGES,
+    FEWEST_CHALLENGES,
+    RECAPTURES,
+)
 from fastquad.measurements.contractions import Block, Compress, Products
 from fastquad.numerics import symmetry
-from fastquad.numerics.levenberg_marquardt import Rule, on_block, turned
+from fastquad.numerics.levenberg_marquardt import on_block, turned
 from fastquad.solution import distance
 from fastquad.typing import Asks, Float, Indices, Number
 
@@ -47,18 +55,6 @@ _MATRICES = 24
 _ALIKE = 2e-11
 # The same in single precision.
 _ROUNDED_ALIKE = 3e-5
-# The number of random starts in noise.
-_CHALLENGES = 16
-# How often they should come back to x.
-_RECAPTURES = 2
-# The number of starts that are enough once they have.
-_FEWEST = 8
-# The largest number of entries of a block for them.
-_CHALLENGE_ENTRIES = 2_000_000
-# The same if entries are independent, as the method assumes.
-_CHALLENGE_INDEPENDENT = 300_000
-# When a descent of these stops.
-_RULE = Rule(max_steps=40, patience=12)
 
 
 def linear(case: Turned) -> Asks[bool]:
@@ -89,7 +85,7 @@ def linear(case: Turned) -> Asks[bool]:
     rng = np.random.default_rng(3)
     for _ in range(_STARTS):
         start = rng.standard_normal(space.shape[1])
-        found = on_block(case.problem.y, start * (case.norm / float(np.linalg.norm(start))), small, _RULE)
+        found = on_block(case.problem.y, start * (case.norm / float(np.linalg.norm(start))), small, CHALLENGE)
         if (yield from fits(case, space @ found.z, S, "Another signal")):
             return True
     return False
@@ -145,7 +141,7 @@ def relabelled(case: Turned, diagonals: Float) -> Asks[bool]:
 def challenged(case: Turned, independent: bool) -> Asks[bool]:
     """Whether random starts lead to another signal that fits as well, or not to x again; the doubt is noted."""
     problem, m = case.problem, case.problem.m
-    most = _CHALLENGE_INDEPENDENT if independent else _CHALLENGE_ENTRIES
+    most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_ENTRIES
     back = 0
     everything = np.arange(problem.n)
     for where in (everything, case.S) if m >= problem.n else (case.S,):
@@ -160,9 +156,9 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
                 case.doubt = f"Another signal, {away:.2g} away, fits as well."
                 return True
             back += away <= case.apart
-            if back >= _RECAPTURES and tried + 1 >= _FEWEST:
+            if back >= RECAPTURES and tried + 1 >= FEWEST_CHALLENGES:
                 return False
-        if back >= _RECAPTURES:
+        if back >= RECAPTURES:
             return False
     # Noise of a given level that is found again speaks for x as well.
     if independent or problem.noise is not None:
@@ -174,10 +170,10 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
 def _descents(case: Turned, block: Float, where: Indices) -> Iterator[tuple[float, Float]]:
     """‖r‖² and x as Levenberg–Marquardt finds it from random signals."""
     rng = np.random.default_rng(2)
-    for _ in range(_CHALLENGES):
+    for _ in range(CHALLENGES):
         start = rng.standard_normal(where.size)
         descent = on_block(
-            case.problem.y, start * (case.norm / float(np.linalg.norm(start))), block, _RULE, turning=True
+            case.problem.y, start * (case.norm / float(np.linalg.norm(start))), block, CHALLENGE, turning=True
         )
         x = np.zeros(case.problem.n)
         x[where] = descent.z

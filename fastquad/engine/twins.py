@@ -52,22 +52,22 @@ _COUPLED_ENTRIES = 2_000_000
 _LIKELY = 30.0
 # The largest share of a part's change of sign that the other values cannot compensate, for it to be tried.
 _EXPLAINED_BY_OTHERS = 0.1
-# The number of random signals that Levenberg–Marquardt starts from under noise.
-_CHALLENGES = 16
-# How often it should come back to x.
-_RECAPTURES = 2
-# The number of starts that are enough once it has.
-_FEWEST_CHALLENGES = 8
-# The largest number of entries of a block for it.
-_CHALLENGE_ENTRIES = 2_000_000
-# The same if entries are independent, as the method assumes.
-_CHALLENGE_INDEPENDENT = 300_000
+#: The number of random signals that Levenberg–Marquardt starts from under noise.
+CHALLENGES = 16
+#: How often it should come back to x.
+RECAPTURES = 2
+#: The number of starts that are enough once it has.
+FEWEST_CHALLENGES = 8
+#: The largest number of entries of a block for it.
+CHALLENGE_ENTRIES = 2_000_000
+#: The same if entries are independent, as the method assumes.
+CHALLENGE_INDEPENDENT = 300_000
 # The least distance of another signal that is better, whatever error is expected.
 _APART = 0.1
 # The largest share of ‖r‖² that it leaves.
 _FAR_BETTER = 0.25
-# When a descent of these stops.
-_CHALLENGE = Rule(max_steps=40, patience=12)
+#: When a descent of these stops.
+CHALLENGE = Rule(max_steps=40, patience=12)
 
 
 class Twins(Tests):
@@ -263,7 +263,7 @@ class Twins(Tests):
         what looks like noise, and the only evidence for x is that random starts find it again.
         """
         answer, m = self.answer, self.problem.m
-        most = _CHALLENGE_INDEPENDENT if independent else _CHALLENGE_ENTRIES
+        most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_ENTRIES
         back = 0
         for where in (answer.allowed, answer.S) if m > answer.allowed.size else (answer.S,):
             everything = np.union1d(where, self.problem.known)
@@ -280,9 +280,9 @@ class Twins(Tests):
                 if descent.square <= _FAR_BETTER * limit and self._away(twin) > _APART:
                     return f"Another signal, {self._away(twin):.2g} away, fits far better."
                 back += bool(self._away(twin) <= self.measure.apart)
-                if back >= _RECAPTURES and tried + 1 >= _FEWEST_CHALLENGES:
+                if back >= RECAPTURES and tried + 1 >= FEWEST_CHALLENGES:
                     return ""
-            if back >= _RECAPTURES:
+            if back >= RECAPTURES:
                 return ""
         # Count a residual at the given level of noise as evidence for x, too.
         sure = independent or self.problem.noise is not None
@@ -291,12 +291,12 @@ class Twins(Tests):
     def _descents(self, block: Float, where: Indices, free: Indices) -> Iterator[Descent]:
         """Levenberg–Marquardt from x with the other sign in parts, and from random signals of its norm."""
         rng = np.random.default_rng(2)
-        turned = symmetry.turned_at_weakest(block, self.answer.x[where], _CHALLENGES)
-        for start in chain(turned, rng.standard_normal((_CHALLENGES, where.size))):
+        turned = symmetry.turned_at_weakest(block, self.answer.x[where], CHALLENGES)
+        for start in chain(turned, rng.standard_normal((CHALLENGES, where.size))):
             start *= self.norm / max(float(np.linalg.norm(start[free])), 1e-300)
             if free.size < where.size:
                 known = np.setdiff1d(np.arange(where.size), free)
                 start[known] = self.answer.x[where[known]]
-                yield on_block(self.problem.y, start, block, _CHALLENGE, free=free)
+                yield on_block(self.problem.y, start, block, CHALLENGE, free=free)
             else:
-                yield on_block(self.problem.y, start, block, _CHALLENGE)
+                yield on_block(self.problem.y, start, block, CHALLENGE)

@@ -117,7 +117,7 @@ def turned_at_weakest(block: Float, z: Float, count: int) -> list[Float]:
     largest = float(strength.max(initial=0.0))
     if used.size < 2 or largest == 0:
         return []
-    # A link of no length would be none at all.
+    # Lengths are at least 1: the sparse graph takes a length of 0 for no link.
     tree = minimum_spanning_tree(1 - np.log(np.maximum(strength / largest, 1e-300))).tocoo()
     found = []
     for link in range(tree.nnz):
