@@ -27,7 +27,7 @@ lint: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m pytest benchmarks/kernels --benchmark-only --benchmark-autosave --benchmark-storage=file://.benchmarks
-	$(BIN)/python benchmarks/tools/report.py --output docs/benchmarks.md
+	$(BIN)/python benchmarks/tools/report.py --output .benchmarks/report.md
 
 bench-smoke: $(VENV)/.installed-test
 	$(BIN)/python -m pytest benchmarks/kernels --benchmark-only --smoke --patience 0 -q

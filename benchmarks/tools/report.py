@@ -1,6 +1,6 @@
 """Turn the saved runs of pytest-benchmark into docs/benchmarks.md.
 
-`python benchmarks/tools/report.py [--output docs/benchmarks.md] [FILE ...]`
+`python benchmarks/tools/report.py [--output .benchmarks/report.md] [FILE ...]`
 
 Without files: what .benchmarks holds for the commit that was measured last. A commit may be measured in several runs,
 of all benchmarks or of some: a ratio is then the median of the runs that have it, and the report shows their range.
