@@ -38,6 +38,7 @@ from fastquad.solvers.amp.ensemble import affordable
 from fastquad.solvers.amp.guided import guided
 from fastquad.solvers.amp.guided import steps as guided_steps
 from fastquad.solvers.amp.hand_over import SparseHandOver
+from fastquad.solvers.amp.likely import Likely, likely
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts import noise_fit as noise
 from fastquad.solvers.parts.descent import Fit, fit
@@ -96,6 +97,10 @@ class _Desk(BaseDesk):
 
     messages: amp.Search | None = None
     search: pursuit.Search | None = None
+    #: Whether x looks sparse, once that was asked.
+    sparse: bool | None = None
+    #: AMP's first estimate, and the fit that it led to.
+    part: Likely | None = None
     #: Further starts for AMP: the ends of other stages.
     near: list[Float] = field(default_factory=list)
 
@@ -133,6 +138,7 @@ class _Desk(BaseDesk):
             yield self.message_passing(1, 2, 3)
             return
         yield self.quick_pursuit()
+        yield self.likely_coordinates()
         unknowns = n - len(self.problem.fixed)
         if self.problem.fixed and unknowns <= m:
             yield self.equations(unknowns)
@@ -200,8 +206,7 @@ class _Desk(BaseDesk):
             for level, _ in zip(tuning.levels(self.problem), range(2), strict=False)
             if level.p**2 <= _QUICK_SHARE * n**2
         ]
-        diagonals = yield Diagonals()
-        if not levels or not _looks_sparse(self.problem.y, diagonals):
+        if not levels or not (yield from self._looks_sparse()):
             return None
         outcome = yield from self._search(levels, noisy=self.problem.noise is not None and not self.believes)
         self._warm()
@@ -237,18 +242,36 @@ class _Desk(BaseDesk):
 
         With as many equations as unknowns they end at one of several solutions: if x may be sparse, AMP comes first.
         """
-        diagonals = yield Diagonals()
-        if self.problem.m == unknowns and _looks_sparse(self.problem.y, diagonals):
+        if self.problem.m == unknowns and (yield from self._looks_sparse()):
             return None
         return (yield from structured.descents(self))
 
+    def likely_coordinates(self) -> Stage:
+        """Levenberg–Marquardt on the coordinates that AMP's first estimate shows, if its matrices fit in memory."""
+        if self.problem.fixed or not affordable(self.problem):
+            return None
+        messages = yield from self._messages()
+        self.part = yield from likely(self.problem, messages.ensemble, messages.starts.spectral, self.cache)
+        found = self.part.fit
+        if found is not None and exact_enough(self.problem, found.residual):
+            return (yield from self.judge(found, "lm"))
+        if found is not None and self.part.stands_still and self.believes:
+            self.near = [found.x]
+            return (yield from self.message_passing(0))
+        return None
+
     def all_coordinates(self) -> Stage:
-        """Levenberg–Marquardt on all coordinates from the spectral vector, if its matrices fit in memory."""
+        """Levenberg–Marquardt on all coordinates from the spectral vector, if its matrices fit in memory.
+
+        It starts from the fit on some coordinates, where that explains more.
+        """
         if not affordable(self.problem):
             return None
         n = self.problem.n
         messages = yield from self._messages()
         x = np.sqrt(messages.ensemble.phi2) * messages.starts.first
+        if self.part is not None:
+            x = self.part.x
         rule = self.rule if self.problem.noiseless else SPECTRAL
         found = yield from fit(self.problem, x, np.arange(n), rule, self.cache)
         # Judge noise only for m >= 2 n: below, the descent may have ended in another valley.
@@ -300,6 +323,12 @@ class _Desk(BaseDesk):
             if outcome is not None:
                 return outcome
         return None
+
+    def _looks_sparse(self) -> Asks[bool]:
+        """Whether the diagonals show large coordinates."""
+        if self.sparse is None:
+            self.sparse = _looks_sparse(self.problem.y, (yield Diagonals()))
+        return self.sparse
 
     def _messages(self) -> Asks[amp.Search]:
         if self.messages is None:

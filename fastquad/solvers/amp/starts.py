@@ -97,6 +97,11 @@ class SparseStarts:
         return Attempt(self.problem.completed(start), made, setting)
 
     @property
+    def spectral(self) -> Attempt:
+        """The attempt from v1 of S0."""
+        return self._attempt(self.first, 0.5)
+
+    @property
     def first(self) -> Float:
         """v1 of S0."""
         if self._first is None:

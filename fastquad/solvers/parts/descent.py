@@ -38,23 +38,26 @@ class GrowingBlock:
 
     def read(self, support: Indices) -> Asks[Float]:
         """`Ã_i[S, S]`, (m, s, s); only pairs that were not read before are read."""
-        new = np.setdiff1d(support, self.members)
+        new = support[~np.isin(support, self.members)]
         if new.size:
-            old = self.members.size
-            members = np.concatenate([self.members, new])
-            fresh = yield Block(new, members)
-            array = np.empty((self.m, members.size, members.size))
-            if old:
-                array[:, :old, :old] = self.array
-            array[:, old:, :] = fresh
-            array[:, :old, old:] = fresh[:, :, :old].transpose(0, 2, 1)
-            self.members, self.array = members, array
-        where = np.empty(int(self.members.max(initial=0)) + 1, dtype=np.intp)
-        where[self.members] = np.arange(self.members.size)
-        position = where[support]
-        if position.size == self.members.size and (position == np.arange(position.size)).all():
+            yield from self._grow(np.sort(new))
+        position = np.searchsorted(self.members, support)
+        if position.size == self.members.size and (position[1:] > position[:-1]).all():
             return self.array
         return np.ascontiguousarray(self.array[:, position[:, None], position])
+
+    def _grow(self, new: Indices) -> Asks[None]:
+        """Read the pairs of new members, with each other and with the old ones; members stay in ascending order."""
+        members = np.sort(np.concatenate([self.members, new]))
+        fresh = yield Block(new, members)
+        if self.members.size:
+            old, added = np.searchsorted(members, self.members), np.searchsorted(members, new)
+            array = np.empty((self.m, members.size, members.size))
+            array[:, added] = fresh
+            array[:, old[:, None], old] = self.array
+            array[:, old[:, None], added] = fresh[:, :, old].transpose(0, 2, 1)
+            fresh = array
+        self.members, self.array = members, np.ascontiguousarray(fresh)
 
 
 class Fit(NamedTuple):
