@@ -34,7 +34,7 @@ def test_a_solve_shows_passes_residual_and_stage(impatient, problem):
     assert "solve (auto)" in shown
     assert "passes" in shown
     assert "residual" in shown
-    assert "pursuit" in shown
+    assert "likely coordinates" in shown
 
 
 def test_a_budget_gives_a_bar_with_the_time_left(impatient, problem):
