@@ -189,7 +189,7 @@ def solve(
                 m=m, n=n, y=Y[i], dtype=measurements.dtype, prior=prior, x0=None if X0 is None else X0[i],
                 norm=norms[i], noise=sigma, outliers=bool(outliers), tol=tol, rng=rngs[i], memory=room, resume=resume,
                 fixed=fixed, bilinear=measurements.bilinear, groups=groups, gauge=measurements.gauge,
-                max_passes=limits.max_passes,
+                max_passes=limits.max_passes, by_transform=measurements.by_transform and _says_little(prior),
             )  # fmt: skip
             if not Y[i].any() and getattr(prior, "fixed", None):
                 raise ValueError("`y` must not be all zero where values of x are fixed.")
@@ -398,6 +398,14 @@ def _check_prior(prior: Any, n: int) -> None:
     if not isinstance(prior, Prior):
         raise TypeError(f"`prior` must be a prior such as fastquad.Sparse(), or None, got {_name(prior)}.")
     prior.check(n)
+
+
+def _says_little(prior: Prior | None) -> bool:
+    """Whether a prior says nothing about single coordinates."""
+    if not isinstance(prior, Sparse):
+        return prior is None
+    given = (prior.support, prior.fixed, prior.groups, prior.partial)
+    return all(each is None or each is False for each in given)
 
 
 def _solver(method: Any, prior: Prior | None, fixed: bool) -> Solver:

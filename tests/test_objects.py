@@ -107,7 +107,7 @@ def test_every_kind_says_its_shape_dtype_and_bytes(problem):
     kinds = [
         fq.as_measurements(problem.A), fq.GaussianTensor(5, 4, 7), fq.GaussianTensor(5, 4, 7, dtype=complex),
         fq.RankOneTensor(np.ones((5, 4))), fq.LowRankTensor(np.ones((5, 2, 4))), fq.ShiftTensor(6),
-        fq.SparseTensor(matrices), fq.AffineTensor(problem.A, np.ones((60, 30))),
+        fq.FourierTensor(np.ones((2, 3, 4))), fq.SparseTensor(matrices), fq.AffineTensor(problem.A, np.ones((60, 30))),
     ]  # fmt: skip
     for A in kinds:
         said = repr(A)

@@ -44,6 +44,7 @@ class Entries:
     share: float = 0.0
     single: bool = False
     block: Float | None = field(default=None, repr=False)
+    #: Whether it is known without a sample that entries are not independent: nothing varies, or A is of rank one.
     constant: bool = False
     #: For Hermitian matrices: whether no imaginary part was seen.
     real: bool = False
@@ -86,6 +87,8 @@ class Entries:
 def sample_entries(problem: Problem) -> Asks[Entries]:
     """Look at the diagonals and at a small block off the diagonal."""
     m, n = problem.m, problem.n
+    if problem.by_transform:
+        return (yield from _sample_transform(problem))
     diagonals = yield Diagonals()
     if problem.turning:
         return (yield from _sample_complex(problem, diagonals[:, ::2]))
@@ -109,6 +112,18 @@ def sample_entries(problem: Problem) -> Asks[Entries]:
     return _described(
         problem.y, block, diagonals, tuple(symmetries), bits, _commonest(few) if repeated else (0.0, False)
     )
+
+
+def _sample_transform(problem: Problem) -> Asks[Entries]:
+    """`sample_entries` where A is of rank one, so that its entries depend on each other, and without the diagonals."""
+    side = min(_SIDE // 2, (problem.n - 1) // 2)
+    if side == 0:
+        return Entries(constant=True)
+    block = yield Block(*_places(problem.n, side))
+    few = _thinned(block.reshape(problem.m, -1))
+    bits, (share, single) = (_bits(few), _commonest(few)) if _repeats(few) else (math.inf, (0.0, False))
+    square = float(np.mean(block**2))
+    return Entries(1 / (2 * square) if square > 0 else 1.0, True, (), bits, share, single, constant=True)
 
 
 def _sample_bilinear(problem: Problem, diagonals: Float) -> Asks[Entries]:

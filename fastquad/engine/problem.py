@@ -41,6 +41,9 @@ class Problem:
     fixed: Mapping[int, float] = field(default_factory=dict)
     #: How many coordinates come first that are multiplied with the others only; 0 where x is not of two vectors.
     bilinear: int = 0
+    #: Whether `A_i = B_i^T B_i` with a fast transform B, by which x is found and judged without a matrix; and nothing
+    #: is known of x that only coordinates could say.
+    by_transform: bool = False
     #: Groups of coordinates that are zero together, such as Re and Im of a complex number; None if there are none.
     groups: Groups | None = None
     #: What the measurements cannot determine of x: its "sign"; or, for a complex x whose Re and Im are the coordinates

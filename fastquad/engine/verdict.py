@@ -30,7 +30,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fastquad.engine.answer import Known
-from fastquad.engine.certificate import Missed, certify, doubt_in_noise, doubt_zero, missed
+from fastquad.engine.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
+from fastquad.engine.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
 from fastquad.engine.structured import better_values, certify_structured, other_values_fit
@@ -48,6 +49,9 @@ TRUSTED_OF_FEW = 0.15
 # The relative residual below which what is left is not noise, and too small to be signal: the method just stopped
 # there.
 _FITTED = 1e-6
+
+# How many arrays of shape (m, n) the methods and the certificate have at a time.
+_PRODUCTS = 6
 
 _NOT_AS_TOLD = "A signal that is not as `prior` says fits far better: check what it says."
 
@@ -119,14 +123,7 @@ def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]
 
 def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """The verdict on an answer that fits to rounding: that of its certificate, with x cleaned of rounding."""
-    prior = problem.prior
-    if problem.turning:
-        W = None if outcome.known is None else outcome.known.W
-        found = yield from certify_turned(problem, outcome.x, W, outcome.entries)
-    else:
-        found = (yield from certify_structured(problem, outcome.x, outcome.entries)) or (
-            yield from certify(problem, outcome.x, outcome.known, outcome.entries)
-        )
+    prior, found = problem.prior, (yield from _certificate(problem, outcome))
     status, note = found.status, f"{outcome.note} {found.doubt}".strip()
     if prior is not None and not (prior.admits(found.x) or prior.admits(-found.x)):
         note = f"{note} But x is not as `prior` says.".strip()
@@ -139,6 +136,22 @@ def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         note = f"{note} It has {nonzeros} nonzeros, not k = {problem.k} as was given.".strip()
     error = found.error if status.success else None
     return Verdict(status, replace(outcome, x=found.x, residual=found.residual, note=note, error=error))
+
+
+def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:
+    """The certificate of an answer that fits to rounding, by the tests for its kind."""
+    if problem.by_transform:
+        found = yield from certify_by_transform(problem, outcome.x, outcome.entries)
+        if found is not None:
+            return found
+        if not products_affordable(problem):
+            return Certificate(outcome.x, outcome.residual, Status.AMBIGUOUS, NOT_SHOWN)
+    if problem.turning:
+        W = None if outcome.known is None else outcome.known.W
+        return (yield from certify_turned(problem, outcome.x, W, outcome.entries))
+    return (yield from certify_structured(problem, outcome.x, outcome.entries)) or (
+        yield from certify(problem, outcome.x, outcome.known, outcome.entries)
+    )
 
 
 def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -160,7 +173,9 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
             return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {look.unseen}".strip()))
         return (yield from _believed(problem, outcome, outcome.error))
     level = outcome.noise if outcome.noise is not None else problem.sigma
-    if problem.turning:
+    if problem.by_transform:
+        found = yield from doubt_by_transform(problem, outcome, level)
+    elif problem.turning:
         found = yield from doubt_turned(problem, outcome.x, level, outcome.error, outcome.entries)
     else:
         weighed = outcome.method in ("vamp", "lm") and outcome.stderr is not None
@@ -217,6 +232,11 @@ def _trusted(problem: Problem) -> float:
     """The error below which signal in noise is a success."""
     unknowns = problem.unknowns if problem.support is None else problem.support.size
     return TRUSTED if problem.noise is not None or problem.m >= unknowns else TRUSTED_OF_FEW
+
+
+def products_affordable(problem: Problem) -> bool:
+    """Whether a few arrays of the products of x, (m, n), fit in the memory."""
+    return 8 * _PRODUCTS * problem.m * problem.n <= problem.memory
 
 
 def exact_enough(problem: Problem, residual: float) -> bool:

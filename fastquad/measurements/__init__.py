@@ -11,6 +11,7 @@ from fastquad.measurements.dense.raw import RawTensor
 from fastquad.measurements.disk.streamed import StreamedTensor
 from fastquad.measurements.structured.affine import AffineTensor
 from fastquad.measurements.structured.bilinear import BilinearTensor
+from fastquad.measurements.structured.fourier import FourierTensor
 from fastquad.measurements.structured.low_rank import LowRankTensor
 from fastquad.measurements.structured.rank_one import RankOneTensor
 from fastquad.measurements.structured.shifts import ShiftTensor
@@ -21,6 +22,7 @@ __all__ = [
     "BilinearTensor",
     "ComputedTensor",
     "DistributedTensor",
+    "FourierTensor",
     "GaussianTensor",
     "LowRankTensor",
     "Measurements",

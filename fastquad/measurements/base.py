@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from fastquad import arguments
 from fastquad.measurements.dense.layout import LANES, pack_block
+from fastquad.numerics.transform import Transform
 from fastquad.system import threads
 from fastquad.typing import Indices, Number
 
@@ -63,6 +64,8 @@ class Measurements(ABC):
     memory: int | None = None
     #: Coordinates of the signal with known values, and these values: see `fastquad.AffineTensor`.
     fixed: Mapping[int, float] = MappingProxyType({})
+    #: Whether `A_i = B_i^T B_i` with a transform B that is quicker than a product with a stored B, and needs no memory.
+    by_transform: bool = False
     #: How many coordinates come first that are multiplied with the others only; 0: no such. See `BilinearTensor`.
     bilinear: int = 0
 
@@ -322,6 +325,10 @@ class Measurements(ABC):
     def _factors(self) -> Number:
         """B, (m, R, n), such that `x^T A_i x = ‖B_i x‖²`; R = 0 where A is not stored as such factors."""
         return np.empty((self.m, 0, self.n))
+
+    def _transform(self, real: bool) -> Transform | None:
+        """B as a fast transform, of real signals or of complex ones as Re and Im in turn, where there is one."""
+        return None
 
     def _sweep_single(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
         """`sweep` where float arithmetic is precise enough."""

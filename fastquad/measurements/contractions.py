@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastquad.measurements.base import Measurements
+from fastquad.numerics.transform import DenseTransform, Transform
 from fastquad.typing import Float, Indices
 
 #: The answer for a range of measurements: entries for each of them, and a sum over them; None where it has no such
@@ -268,15 +269,22 @@ class Sweep(Contraction):
 
 @dataclass(frozen=True, slots=True)
 class Factors(Contraction):
-    """Answered with B, (m, R, n), such that `x^T A_i x = ‖B_i x‖²`; R = 0 where A is not stored as such factors."""
+    """Answered with a transform B such that `x^T A_i x = ‖B_i x‖²`; None where A has no such factors.
+
+    What is done with it is charged by `fastquad.engine.requests.Reread`, a pass a product.
+    """
 
     kept = False
+    reads = False
 
     def cost(self, A: Measurements) -> float:
-        return 1.0 if A._factors().shape[1] else 0.0
+        return 1.0 if not A.by_transform and A._factors().shape[1] else 0.0
 
-    def answer(self, A: Measurements, n_threads: int) -> Float:
-        return A._factors()
+    def answer(self, A: Measurements, n_threads: int) -> Transform | None:
+        if A.by_transform:
+            return A._transform(real=True)
+        factors = A._factors()
+        return DenseTransform(factors) if factors.shape[1] else None
 
 
 @dataclass(frozen=True, slots=True)

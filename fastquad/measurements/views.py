@@ -18,6 +18,7 @@ import numpy as np
 
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.wrapped import WrappedTensor
+from fastquad.numerics.transform import Transform
 from fastquad.typing import Indices, Number
 
 
@@ -35,6 +36,11 @@ class _View(WrappedTensor):
 
     def cost_of_diagonals(self) -> float:
         return self.inner.cost_of_diagonals()
+
+    @property
+    def by_transform(self) -> bool:  # type: ignore[override]
+        """Whether the inner tensor is given by a fast transform."""
+        return self.inner.by_transform
 
     def _identity(self) -> tuple[Any, ...]:
         return (type(self).__name__, *self.inner._identity())
@@ -121,6 +127,9 @@ class RealView(_View):
         real[:, :, 0, :, 1] = -B.imag
         return real.reshape(self.m, -1, self.n)
 
+    def _transform(self, real: bool) -> Transform | None:
+        return self.inner._transform(real=False)
+
     def _expect(self, rows: Indices, n_threads: int) -> None:
         self.inner._expect(np.unique(rows // 2), n_threads)
 
@@ -180,6 +189,9 @@ class RealPart(_View):
     def _factors(self) -> Number:
         B = self.inner._factors()
         return np.concatenate([B.real, B.imag], axis=1)
+
+    def _transform(self, real: bool) -> Transform | None:
+        return self.inner._transform(real=True)
 
     def _part(self, start: int, stop: int) -> RealPart:
         return RealPart(self.inner._part(start, stop))

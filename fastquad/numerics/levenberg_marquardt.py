@@ -160,16 +160,21 @@ class Descent:
 
     def finished(self, rule: Rule) -> bool:
         """Whether another step is useless."""
-        curve, steps = self.curve, len(self.curve) - 1
-        if steps >= rule.max_steps or self.residual < rule.floor or not np.isfinite(self.square):
-            return True
-        if steps >= 2 and curve[-3] - curve[-1] <= _NEGLIGIBLE * curve[-3]:
-            return True
-        # At the level of rounding ‖r‖ fluctuates: stop once it no longer halves.
-        if steps >= 1 and self.residual < 1e-12 and curve[-1] > 0.25 * curve[-2]:
-            return True
-        slow = steps >= rule.patience and curve[-1 - rule.patience] < rule.factor * curve[-1]
-        return slow and self.residual > 1e-3
+        return finished(self.curve, self.scale, rule)
+
+
+def finished(curve: list[float], scale: float, rule: Rule) -> bool:
+    """Whether another step is useless, given ‖r‖² after each step so far and ‖y‖²."""
+    steps, residual = len(curve) - 1, float(np.sqrt(curve[-1] / scale))
+    if steps >= rule.max_steps or residual < rule.floor or not np.isfinite(curve[-1]):
+        return True
+    if steps >= 2 and curve[-3] - curve[-1] <= _NEGLIGIBLE * curve[-3]:
+        return True
+    # At the level of rounding ‖r‖ fluctuates: stop once it no longer halves.
+    if steps >= 1 and residual < 1e-12 and curve[-1] > 0.25 * curve[-2]:
+        return True
+    slow = steps >= rule.patience and curve[-1 - rule.patience] < rule.factor * curve[-1]
+    return slow and residual > 1e-3
 
 
 def turned(z: Float) -> Float:

@@ -28,8 +28,8 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
-from fastquad.engine.steps import Outcome
-from fastquad.engine.verdict import exact_enough
+from fastquad.engine.steps import Note, Outcome
+from fastquad.engine.verdict import exact_enough, products_affordable
 from fastquad.measurements.contractions import Diagonals, Factors, Products, WeightedSum
 from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.levenberg_marquardt import Rule, on_block
@@ -90,16 +90,34 @@ class Desk(Protocol):
 def stages(desk: Desk) -> Iterator[Stage]:
     """The stages, in their order."""
     m, n = desk.problem.m, desk.problem.n - len(desk.problem.fixed)
-    if m >= _SURE_RATIO * n:
+    if desk.problem.by_transform:
+        # Try what needs no matrix first, and alone if m×n numbers are too many.
+        alone = not products_affordable(desk.problem)
+        if m >= _VAMP_RATIO * n or alone:
+            yield message_passing(desk)
+        if alone:
+            yield _too_large(desk)
+            return
+    elif m >= _SURE_RATIO * n:
         yield message_passing(desk)
     yield desk.quick_pursuit()
-    if _VAMP_RATIO * n <= m < _SURE_RATIO * n:
+    if _VAMP_RATIO * n <= m < _SURE_RATIO * n and not desk.problem.by_transform:
         yield message_passing(desk)
     if m >= n:
         yield descents(desk)
     yield desk.describe()
     if desk.best is None or not _explains(desk.problem, desk.best):
         yield desk.pursue()
+
+
+def _too_large(desk: Desk) -> Stage:
+    """Note that no method but VAMP was tried."""
+    p = desk.problem
+    yield Note(
+        f"The other methods need the products of x, {p.m}×{p.n} numbers, which do not fit in `memory`: only vector "
+        "approximate message passing was tried. Use more masks, or start near x (x0)."
+    )
+    return None
 
 
 def _explains(problem: Problem, found: Fit) -> bool:
@@ -129,15 +147,17 @@ def _left(problem: Problem, found: Fit) -> float:
 def message_passing(desk: Desk) -> Stage:
     """VAMP, and Levenberg–Marquardt from where it ends, where A has factors."""
     problem = desk.problem
-    factors = yield Factors()
-    if factors.shape[1] == 0 or problem.fixed:
+    transform = yield Factors()
+    if transform is None or problem.fixed:
         return None
-    data = vamp.Lengths.of(factors, problem.y)
+    data = vamp.Lengths.of(transform, problem.y)
     everything = np.arange(problem.n)
     best: Fit | None = None
+    charged = 0
     for start, damping in vamp.attempts(data, problem.rng):
         estimate = vamp.run(data, start, damping)
-        yield Reread(estimate.products)
+        yield Reread(data.B.products - charged)
+        charged = data.B.products
         if estimate.gap > vamp.NEAR:
             continue
         found = yield from fit(problem, estimate.x, everything, desk.rule, desk.cache)

@@ -14,6 +14,10 @@ N(r, 1/γ) about z on each way, from which what was already known is taken out (
 spectral vector of the weights T(y) that are optimal for Gaussian vectors (Luo, Alghamdi and Lu 2019); later attempts
 take the second eigenvector, and a random one. As soon as the lengths fit to within a half, Levenberg–Marquardt on all
 coordinates takes over, which converges to the exact solution, or under noise to the least-squares one.
+
+B is asked for Bx, Bᵀz, its spectrum and its leading vectors only (`fastquad.numerics.transform`): it may be a Fourier
+transform that is never stored. Where a spectrum is known only with images that were not measured, such as pixels behind
+a beam stop, those are among z with lengths that are not known: ẑ_i = r1_i, of variance 1/γ1.
 """
 
 from __future__ import annotations
@@ -22,7 +26,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fastquad.numerics.transform import Transform
 from fastquad.typing import Float
 
 #: The relative misfit of the lengths below which a descent is worth trying.
@@ -43,38 +49,51 @@ _LEAST_WEIGHT = -20.0
 class Lengths(NamedTuple):
     """Lengths of known linear images of x: what VAMP works on.
 
-    B has shape (N, n), R rows for each measurement one after the other, scaled to norm 1 together; b are the lengths
-    (m,). `values` and `vectors` are the eigendecomposition of BᵀB, `s2` the mean square of a coordinate of x.
+    B is a transform with measurements of norm 1, b are the lengths (m,), `s2` is the mean square of a coordinate of x.
+    Of images that were not measured, `unseen` (m,), if there are any, b is zero.
     """
 
-    B: Float
+    B: Transform
     b: Float
-    values: Float
-    vectors: Float
     s2: float
-
-    @property
-    def R(self) -> int:
-        return len(self.B) // len(self.b)
+    unseen: NDArray[np.bool_] | None = None
 
     @classmethod
-    def of(cls, factors: Float, y: Float) -> Lengths:
-        """From factors (m, R, n) with y_i = ‖factors_i x‖²; a measurement that is zero whatever x is, is left out."""
-        norms = np.sqrt(np.einsum("irj,irj->i", factors, factors))
-        kept = norms > 1e-12 * norms.max(initial=0.0)
-        B = (factors[kept] / norms[kept, None, None]).reshape(-1, factors.shape[2])
-        square = np.maximum(y[kept], 0.0) / norms[kept] ** 2
-        values, vectors = np.linalg.eigh(B.T @ B)
-        values = np.maximum(values, 0.0)
-        return cls(B, np.sqrt(square), values, vectors, float(square.sum() / values.sum()))
+    def of(cls, transform: Transform, y: Float) -> Lengths:
+        """From a transform with y_i = ‖B_i x‖²; a measurement that is zero whatever x is, is left out."""
+        B, norms, source = transform.unit()
+        unseen = source < 0
+        square = np.maximum(y[source], 0.0) / norms**2
+        if not unseen.any():
+            return cls(B, np.sqrt(square), float(square.sum() / B.eigenvalues.sum()))
+        square[unseen] = 0.0
+        return cls(B, np.sqrt(square), float(square.sum() / B.eigenvalues.sum() / np.mean(~unseen)), unseen)
+
+    @property
+    def N(self) -> int:
+        """How many numbers have lengths that are known."""
+        return self.B.R * (len(self.b) if self.unseen is None else int(np.count_nonzero(~self.unseen)))
+
+    def believed(self, r: Float, gamma: float) -> tuple[Float, float]:
+        """The mean of z = Bx of these lengths under N(r, 1/γ), and the mean variance of its numbers."""
+        z, share = _known_lengths(r, self.b, gamma, self.B.R)
+        if self.unseen is None:
+            return z, float(np.mean(self.b**2 * share)) / self.B.R
+        # Nothing is learned of what was not measured.
+        z = np.where(np.repeat(self.unseen, self.B.R), r, z)
+        return z, float(np.mean(np.where(self.unseen, 1 / gamma, self.b**2 * share / self.B.R)))
+
+    def misfit(self, z: Float) -> float:
+        """`‖|z| − b‖` over the lengths that are known."""
+        left = self.B.lengths(z) - self.b
+        return float(np.linalg.norm(left if self.unseen is None else left[~self.unseen]))
 
 
 class Estimate(NamedTuple):
-    """Where a run ended: x, how well the lengths fit, `‖|Bx| − b‖/‖b‖`, and the products with B that it took."""
+    """Where a run ended: x, and how well the lengths fit, `‖|Bx| − b‖/‖b‖`."""
 
     x: Float
     gap: float
-    products: int
 
 
 def attempts(data: Lengths, rng: np.random.Generator) -> Iterator[tuple[Float, float]]:
@@ -88,10 +107,11 @@ def attempts(data: Lengths, rng: np.random.Generator) -> Iterator[tuple[Float, f
 
 def spectral_vectors(data: Lengths) -> tuple[Float, Float]:
     """The two leading eigenvectors of `Σ_i T(y_i) B_iᵀB_i`."""
-    n = data.B.shape[1]
-    weights = np.repeat(spectral_weights(data.b**2, len(data.B) / n), data.R)
-    _, vectors = np.linalg.eigh((data.B * weights[:, None]).T @ data.B)
-    return vectors[:, -1], vectors[:, -min(2, n)]
+    if data.unseen is None:
+        return data.B.leading(spectral_weights(data.b**2, data.N / data.B.n))
+    weights = np.zeros(len(data.b))
+    weights[~data.unseen] = spectral_weights(data.b[~data.unseen] ** 2, data.N / data.B.n)
+    return data.B.leading(weights)
 
 
 def spectral_weights(y: Float, ratio: float) -> Float:
@@ -102,27 +122,26 @@ def spectral_weights(y: Float, ratio: float) -> Float:
 
 def run(data: Lengths, start: Float, damping: float) -> Estimate:
     """VAMP from one direction of x."""
-    B, b, R = data.B, data.b, data.R
-    N, size = len(B), float(np.linalg.norm(b))
-    E = size**2 / N
-    r1 = B @ start
-    r1 *= np.sqrt(0.5) * size / np.linalg.norm(r1)
+    B, values = data.B, data.B.eigenvalues
+    N, size = B.R * len(data.b), float(np.linalg.norm(data.b))
+    E = size**2 / data.N
+    r1 = B.forward(start)
+    r1 *= np.sqrt(0.5) * size / (np.linalg.norm(r1) * np.sqrt(data.N / N))
     gamma1 = 1 / (0.5 * E)
-    best, best_gap, since, count = start, np.inf, 0, 1
+    best, best_gap, since = start, np.inf, 0
 
     def precision(value: float) -> float:
         return float(np.clip(value, 1e-8 / E, 1e10 / E))
 
     for _ in range(_MAX_STEPS):
-        z_hat, share = _known_lengths(r1, b, gamma1, R)
-        eta = 1 / max(float(np.mean(b**2 * share)) / R, 1e-12 * E)
+        z_hat, variance = data.believed(r1, gamma1)
+        eta = 1 / max(variance, 1e-12 * E)
         gamma2 = precision(eta - gamma1)
         r2 = (eta * z_hat - gamma1 * r1) / gamma2
-        shrunk = gamma2 / (1 / data.s2 + gamma2 * data.values)
-        x = data.vectors @ (shrunk * (data.vectors.T @ (B.T @ r2)))
-        z = B @ x
-        count += 2
-        gap = float(np.linalg.norm(_lengths(z, R) - b)) / size
+        shrunk = gamma2 / (1 / data.s2 + gamma2 * values)
+        x = B.filtered(shrunk, B.adjoint(r2))
+        z = B.forward(x)
+        gap = data.misfit(z) / size
         if gap < best_gap:
             since = 0 if gap < _PROGRESS * best_gap else since + 1
             best, best_gap = x, gap
@@ -130,24 +149,19 @@ def run(data: Lengths, start: Float, damping: float) -> Estimate:
             since += 1
         if best_gap < _CLOSE or since >= _PATIENCE:
             break
-        eta = N * gamma2 / float(data.values @ shrunk)
+        eta = N * gamma2 / float(values @ shrunk)
         gamma = precision(eta - gamma2)
         change = damping * ((eta * z - gamma2 * r2) / gamma - r1)
         r1 = r1 + change
         gamma1 = gamma**damping * gamma1 ** (1 - damping)
         if float(np.linalg.norm(change)) < _STILL * size:
             break
-    return Estimate(best, best_gap, count)
-
-
-def _lengths(z: Float, R: int) -> Float:
-    """|z_i| of R rows each."""
-    return np.abs(z) if R == 1 else np.linalg.norm(z.reshape(-1, R), axis=1)
+    return Estimate(best, best_gap)
 
 
 def _known_lengths(r: Float, b: Float, gamma: float, R: int) -> tuple[Float, Float]:
     """The mean of z_i of length b_i under N(r_i, 1/γ), and 1 − h²: the share of its square that is not known."""
-    length = np.maximum(_lengths(r, R), 1e-300)
+    length = np.maximum(np.abs(r) if R == 1 else np.linalg.norm(r.reshape(-1, R), axis=1), 1e-300)
     kappa = gamma * b * length
     if R == 1:
         h = np.tanh(kappa)

@@ -8,11 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Step
-from fastquad.measurements.contractions import Block, Products
+from fastquad.measurements.contractions import Block, Factors, Products
 from fastquad.numerics.levenberg_marquardt import Descent, Rule
+from fastquad.numerics.transform_descent import TransformDescent
 from fastquad.typing import Asks, Float, Indices
 
+# The largest m n² for which a step with W is as quick as one by a transform, which takes many of its products.
+_SMALL = 30_000_000
 #: The largest size of the block of A that is kept for the steps on one support, in bytes.
 BLOCK_BYTES = 512 << 20
 
@@ -61,7 +65,10 @@ class GrowingBlock:
 
 
 class Fit(NamedTuple):
-    """The end of a descent: the signal, its support, products and residual."""
+    """The end of a descent: the signal, its support, products and residual.
+
+    A descent by a transform forms no products: W has no rows, and `steepness` is the relative gradient.
+    """
 
     x: Float
     residual: float
@@ -70,6 +77,7 @@ class Fit(NamedTuple):
     r: Float
     #: The products of another vector, if they are known.
     other: Float | None = None
+    steepness: float | None = None
 
 
 def fit(
@@ -85,6 +93,8 @@ def fit(
     Coordinates with known values keep them, and belong to no support. With weights (m,), Σ (w_i r_i)² is minimised. W
     of the result has only the support's columns, r is `A(xx^T) − y`, and both are without weights.
     """
+    if problem.by_transform and len(support) == problem.n and problem.m * problem.n**2 > _SMALL:
+        return (yield from _by_transform(problem, x, rule, weights))
     cache = cache if cache is not None else GrowingBlock.within(problem)
     moved = places = np.asarray(support, dtype=np.intp)
     if problem.groups is not None:
@@ -135,6 +145,21 @@ def fit(
         W, r = W / scale, r / weights
     other = descent.spare if weights is None and free is None else None
     return Fit(_expand(descent.z, places, n), residual(), moved, W, r, other)
+
+
+def _by_transform(problem: Problem, x: Float, rule: Rule, weights: Float | None) -> Asks[Fit]:
+    """`fit` on all coordinates by conjugate gradients, with products of the transform alone."""
+    B = yield Factors()
+    descent = TransformDescent(B, problem.y, x, weights)
+    yield Step(descent.x, descent.residual)
+    charged = 0
+    while not descent.finished(rule):
+        descent.step()
+        yield Reread(B.products - charged)
+        charged = B.products
+        yield Step(descent.x, descent.residual)
+    everything, nothing = np.arange(problem.n), np.empty((0, problem.n))
+    return Fit(descent.x, descent.residual, everything, nothing, descent.r, steepness=descent.steepness)
 
 
 def _expand(z: Float, support: Indices, n: int) -> Float:

@@ -54,7 +54,7 @@ def conclusion(problem: Problem, entries: Entries, found: Fit, method: str) -> A
     """The outcome with which a fit ends the solve: it is exact, or signal in noise; or None."""
     s = found.support.size
     if exact_enough(problem, found.residual) and s - problem.turning < problem.m:
-        known = Known(found.W, found.r, found.other) if s == problem.n else None
+        known = Known(found.W, found.r, found.other) if s == problem.n and found.steepness is None else None
         return Outcome(found.x, found.residual, free=s, method=method, entries=entries, known=known)
     # Where A has a structure of its own, what chance can fit is not known: a noise level must be given.
     if (entries.independent or problem.sigma) and (yield from convincing(problem, found)):
@@ -204,6 +204,8 @@ def _apart(W: Float, columns: Float) -> Float:
 
 def stationary(found: Fit, tolerance: float = 1e-6) -> bool:
     """Whether the gradient vanishes: the residual is orthogonal to the columns of the Jacobian."""
+    if found.steepness is not None:
+        return found.steepness <= tolerance
     gradient = float(np.linalg.norm(found.r @ found.W))
     return gradient <= tolerance * float(np.linalg.norm(found.W) * np.linalg.norm(found.r))
 

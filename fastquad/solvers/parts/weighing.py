@@ -23,8 +23,11 @@ import numpy as np
 
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Outcome
+from fastquad.measurements.contractions import Factors
 from fastquad.numerics.levenberg_marquardt import Rule
+from fastquad.numerics.transform import Jacobian, sampled_variances
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.solvers.parts.noise_fit import dense_score, stationary
 from fastquad.typing import Asks, Float, Indices
@@ -49,7 +52,8 @@ class Weighed(NamedTuple):
     sigma: Float
     left_out: Indices
     leverage: Float
-    covariance: Float
+    #: The variances of x on the support.
+    variances: Float
 
     @property
     def kept(self) -> Indices:
@@ -68,7 +72,10 @@ def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
     left_out: list[int] = []
     while True:
         sigma = _estimated(found, m, s, left_out, problem.outliers) if given is None else given
-        leverage, covariance = _influence(found, sigma, left_out)
+        if found.steepness is None:
+            leverage, variances = _influence(found, sigma, left_out)
+        else:
+            leverage, variances = yield from _sampled_influence(problem, found, sigma, left_out)
         normalised = np.abs(found.r) / (sigma * np.sqrt(np.maximum(1 - leverage, 1e-12)))
         normalised[leverage > _UNCHECKED] = 0.0
         normalised[left_out] = 0.0
@@ -76,7 +83,7 @@ def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
         hopeless = float(np.median(np.abs(found.r) / sigma)) > _PLAUSIBLE
         enough = hopeless or len(left_out) >= _MOST * m or m - len(left_out) <= s
         if not problem.outliers or normalised[worst] < _BAD or enough:
-            return Weighed(found, sigma, np.array(sorted(left_out), dtype=np.intp), leverage, covariance)
+            return Weighed(found, sigma, np.array(sorted(left_out), dtype=np.intp), leverage, variances)
         left_out.append(worst)
         found = yield from fit(problem, found.x, found.support, _REFIT, cache, _weights(sigma, left_out))
 
@@ -94,7 +101,7 @@ def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -
     elif not stationary(found) or dense_score(problem, _residual(problem, found, kept), s) >= 0:
         return None
     stderr = np.zeros(problem.n)
-    stderr[found.support] = np.sqrt(np.maximum(np.diagonal(weighed.covariance), 0.0))
+    stderr[found.support] = np.sqrt(np.maximum(weighed.variances, 0.0))
     error = float(np.linalg.norm(stderr) / np.linalg.norm(found.x))
     level = float(np.sqrt(np.mean(sigma[kept] ** 2)))
     return Outcome(
@@ -128,10 +135,21 @@ def _estimated(found: Fit, m: int, s: int, left_out: list[int], robust: bool) ->
 
 
 def _influence(found: Fit, sigma: Float, left_out: list[int]) -> tuple[Float, Float]:
-    """The leverages (m,) and the covariance (s, s) of a fit."""
+    """The leverages (m,) and the variances of x (s,) of a fit."""
     floor = 1e-12 * float(sigma.max())
     J = 2 * found.W / np.maximum(sigma, floor)[:, None]
     J[left_out] = 0.0
     size = float(np.abs(J).max(initial=0.0)) or 1.0  # scale J: its square may overflow
     covariance = np.linalg.pinv((J / size).T @ (J / size), rcond=1e-13, hermitian=True) / size / size
-    return np.einsum("ij,jk,ik->i", J, covariance, J, optimize=True), covariance
+    return np.einsum("ij,jk,ik->i", J, covariance, J, optimize=True), np.diagonal(covariance)
+
+
+def _sampled_influence(problem: Problem, found: Fit, sigma: Float, left_out: list[int]) -> Asks[tuple[Float, Float]]:
+    """The same of a fit by a transform, estimated from draws of the noise."""
+    B = yield Factors()
+    weights = 1 / np.maximum(sigma, 1e-12 * float(sigma.max()))
+    weights[left_out] = 0.0
+    J = Jacobian(B, B.forward(found.x), weights)
+    variances, leverage = sampled_variances(J, problem.rng)
+    yield Reread(B.products)
+    return leverage, variances

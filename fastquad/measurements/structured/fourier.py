@@ -1,0 +1,277 @@
+"""Fourier intensities behind masks, from the masks alone: `y = |F(mask · x)|²`, as in coded diffraction.
+
+For pixel k of the transform and mask l, `a^* x = Σ_j mask_l(j) exp(−2πi Σ_d k_d j_d/N_d) x_j`. So
+
+    B x           a multiplication with each mask and a fast Fourier transform
+    B^* z         the inverse transform, times the conjugate masks, summed over them
+    B^* B         diagonal where all pixels are measured: N Σ_l |mask_l(j)|², N the number of pixels
+    Σ_i w_i A_i   conj(mask_l(j)) mask_l(k) c_l(j − k), with c_l the inverse transform of w_l, summed over the masks
+
+and no vector is ever stored. Pixels that are not measured, behind a beam stop or dead, are left out of y.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastquad import arguments
+from fastquad.measurements.base import Measurements
+from fastquad.numerics import krylov
+from fastquad.numerics.transform import Transform, Unit
+from fastquad.typing import Float, Indices, Number
+
+
+class FourierTensor(Measurements):
+    """Measurements `y = |F(mask · x)|²`, one for each mask and pixel: phase retrieval by coded diffraction.
+
+    F is the Fourier transform as `numpy.fft.fftn` has it. Signals are complex; if yours are real, give `solve`
+    signal="real". x is flattened, and so is y: mask by mask, pixel by pixel.
+
+    Without masks, `masks=numpy.ones((1, *shape))`, x reversed, moved or conjugated may measure the same. Masks of
+    random phases, which every pixel sees differently, leave only the phase of x open.
+
+    Parameters
+    ----------
+    masks : array of shape (L, ...)
+        L masks, real or complex, each of the shape of the object x: (L, n), or (L, height, width) for images.
+    size : tuple of int, optional
+        The shape of the transform, where it is larger than that of the object: zeros are appended, which measures
+        between the pixels (oversampling). Default: that of the object.
+    measured : boolean array of shape (L, *size), optional
+        Which pixels are measured; default: all.
+
+    Examples
+    --------
+    >>> import numpy as np, fastquad as fq
+    >>> rng = np.random.default_rng(0)
+    >>> image, masks = rng.random((16, 16)), np.exp(2j * np.pi * rng.random((4, 16, 16)))
+    >>> A = fq.FourierTensor(masks)
+    >>> A
+    FourierTensor(m=1024, n=256, complex128, 16.4 kB, 4 masks of 16×16)
+    >>> y = np.abs(np.fft.fft2(masks * image)).ravel() ** 2
+    >>> solution = fq.solve(A, y, signal="real")
+    >>> solution.status.name, bool(fq.distance(solution.x, image.ravel()) < 1e-12)
+    ('EXACT', True)
+    """
+
+    by_transform = True
+
+    def __init__(
+        self, masks: ArrayLike, *, size: tuple[int, ...] | None = None, measured: ArrayLike | None = None
+    ) -> None:
+        a = np.asarray(masks)
+        arguments.check_numbers(a, "masks", complex_too=True)
+        if a.ndim < 2 or 0 in a.shape:
+            raise ValueError(f"`masks` must have shape (L, ...), L masks of the shape of x, got {a.shape}.")
+        if not np.isfinite(a).all() or not a.reshape(len(a), -1).any(axis=1).all():
+            raise ValueError("`masks` must be finite, and none of them zero everywhere.")
+        self.masks = np.ascontiguousarray(a, dtype=np.complex128)
+        self.size = _size(size, a.shape[1:])
+        self.measured = _measured(measured, (len(a), *self.size))
+        self.n, self.dtype = math.prod(a.shape[1:]), np.dtype(np.complex128)
+        self.m = math.prod(self.size) * len(a) if self.measured is None else int(np.count_nonzero(self.measured))
+
+    def _about(self) -> tuple[str, ...]:
+        shape = "×".join(map(str, self.masks.shape[1:]))
+        count = f"{len(self.masks)} mask{'s' if len(self.masks) > 1 else ''} of {shape}"
+        return (count, *(["×".join(map(str, self.size)) + " pixels"] if self.size != self.masks.shape[1:] else []))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that one full pass reads."""
+        return self.masks.nbytes
+
+    def _identity(self) -> tuple[Any, ...]:
+        return "fourier", self.masks, self.size, self.measured
+
+    def _part(self, start: int, stop: int) -> FourierTensor:
+        chosen = np.zeros((len(self.masks), *self.size), dtype=bool)
+        chosen.reshape(-1)[self._pixels[start:stop]] = True
+        return FourierTensor(self.masks, size=self.size, measured=chosen)
+
+    def _transform(self, real: bool) -> FourierTransform:
+        return FourierTransform(self.masks, self.size, self.measured, real)
+
+    # -- entries: only where they are asked for -----------------------------------------------------------------------
+
+    @property
+    def _pixels(self) -> Indices:
+        """The place of each measurement among all pixels of all masks, flat."""
+        if self.measured is None:
+            return np.arange(len(self.masks) * math.prod(self.size))
+        return np.flatnonzero(self.measured)
+
+    def _columns(self, support: Indices, pixels: Indices | None = None) -> Number:
+        """`B[:, S]`, (m, s); of some measurements, given as their places among all pixels."""
+        pixels = self._pixels if pixels is None else pixels
+        mask, *at = np.unravel_index(pixels, (len(self.masks), *self.size))
+        B = self.masks.reshape(len(self.masks), -1)[:, support][mask]
+        for k, j, size in zip(at, np.unravel_index(support, self.masks.shape[1:]), self.size, strict=True):
+            waves = np.exp(-2j * np.pi / size * np.arange(size))
+            B *= waves[np.outer(np.arange(size), j) % size][k]
+        return B
+
+    def matrices(self, start: int, stop: int) -> Number:
+        self._check_range(start, stop)
+        B = self._columns(np.arange(self.n), self._pixels[start:stop])
+        return B.conj()[:, :, None] * B[:, None, :]
+
+    def _diagonals(self, n_threads: int) -> Float:
+        squares = np.abs(self.masks.reshape(len(self.masks), -1)) ** 2
+        return squares[self._pixels // math.prod(self.size)]
+
+    def _rows(self, support: Indices, n_threads: int) -> Number:
+        return self._block(support, np.arange(self.n), n_threads)
+
+    def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Number:
+        return self._columns(rows).conj()[:, :, None] * self._columns(cols)[:, None, :]
+
+    # -- contractions by transforms -----------------------------------------------------------------------------------
+
+    def reads_rows(self, nnz: int) -> bool:
+        return False
+
+    def share_of_rows(self, s: int) -> float:
+        # The whole of the masks is read whatever rows are asked for.
+        return 1.0
+
+    def share_of_block(self, rows: Indices, cols: Indices) -> float:
+        return np.union1d(rows, cols).size / self.n
+
+    def cost_of_diagonals(self) -> float:
+        return 1.0
+
+    def _images(self, x: Number, n_threads: int) -> Number:
+        """`B x`, (m,), or (m, b) for x of shape (n, b)."""
+        objects = np.ascontiguousarray(x.T).reshape(-1, 1, *self.masks.shape[1:])
+        z = _fft(self.masks * objects, self.size, n_threads).reshape(len(objects), -1)
+        z = z if self.measured is None else z[:, self._pixels]
+        return z[0] if x.ndim == 1 else np.ascontiguousarray(z.T)
+
+    def _products(self, x: Number, W: Number, n_threads: int) -> None:
+        p, everything, pixels = self._images(x, n_threads), np.arange(self.n), self._pixels
+        step = max(1, (1 << 22) // self.n)  # a few rows at a time: W itself may be most of the memory
+        for start in range(0, self.m, step):
+            part = slice(start, start + step)
+            B = self._columns(everything, pixels[part]).conj()
+            W[part] = B * p[part, None] if x.ndim == 1 else B[:, :, None] * p[part, None, :]
+
+    def _measure(self, x: Number, n_threads: int) -> Float:
+        return np.abs(self._images(x, n_threads)) ** 2
+
+    def _weighted_sum(self, w: Float, n_threads: int) -> Number:
+        shape = (len(self.masks), *self.size)
+        j = np.array(np.unravel_index(np.arange(self.n), self.masks.shape[1:]))
+        apart = [(here[:, None] - here) % size for here, size in zip(j, self.size, strict=True)]
+        masks, S = self.masks.reshape(len(self.masks), -1), np.zeros((w.shape[1], self.n, self.n), dtype=np.complex128)
+        for out, column in zip(S, w.T, strict=True):
+            full = np.zeros(math.prod(shape))
+            full[self._pixels] = column
+            for mask, each in zip(masks, _fft(full.reshape(shape), self.size, n_threads, inverse=True), strict=True):
+                out += mask.conj()[:, None] * mask * each[tuple(apart)]
+        return (S + S.transpose(0, 2, 1).conj()) / 2
+
+    def _compress(self, U: Number, n_threads: int) -> Number:
+        p = self._images(U, n_threads)
+        return p[:, :, None].conj() * p[:, None, :]
+
+    def _sweep(self, z: Number, v: Float, c: Float, n_threads: int) -> tuple[Float, Number]:
+        squares = np.abs(self.masks.reshape(len(self.masks), -1)) ** 2 @ v
+        r = c - self._measure(z, n_threads) - squares[self._pixels // math.prod(self.size)]
+        return r, self._weighted_sum(r, n_threads)
+
+
+class FourierTransform(Transform):
+    """B of real signals (n,), or of complex ones as real numbers, Re and Im in turn; two numbers a measurement."""
+
+    R = 2
+
+    def __init__(self, masks: Number, size: tuple[int, ...], measured: NDArray[np.bool_] | None, real: bool) -> None:
+        self.masks, self.size, self.real = masks, size, real
+        self.pixels = None if measured is None else np.flatnonzero(measured)
+        self.count = len(masks) * math.prod(size)
+        self.m = self.count if self.pixels is None else self.pixels.size
+        self.n = masks[0].size * (1 if real else 2)
+
+    def _forward(self, x: Float) -> Float:
+        z = self.masks * (x if self.real else x.view(np.complex128)).reshape(self.masks.shape[1:])
+        z = _fft(z, self.size, overwrite=True).reshape(-1)
+        return (z if self.pixels is None else z[self.pixels]).view(np.float64)
+
+    def _adjoint(self, z: Float) -> Float:
+        full: Number = z.view(np.complex128)
+        if self.pixels is not None:
+            full = np.zeros(self.count, dtype=np.complex128)
+            full[self.pixels] = z.view(np.complex128)
+        x = _fft(full.reshape(len(self.masks), *self.size), self.size, inverse=True)
+        x = x[(slice(None), *(slice(each) for each in self.masks.shape[1:]))]
+        x = np.einsum("l...,l...->...", self._conjugate, x).reshape(-1)
+        return np.ascontiguousarray(x.real) if self.real else x.view(np.float64)
+
+    @cached_property
+    def _conjugate(self) -> Number:
+        return self.masks.conj()
+
+    @cached_property
+    def eigenvalues(self) -> Float:
+        """Of all pixels: with some of them missing, B^T B has no eigenvectors that are known, and these are larger."""
+        values = math.prod(self.size) * np.sum(np.abs(self.masks) ** 2, axis=0).reshape(-1)
+        return values if self.real else np.repeat(values, 2)
+
+    def filtered(self, shares: Float, v: Float) -> Float:
+        return shares * v
+
+    def leading(self, weights: Float) -> tuple[Float, Float]:
+        w = np.repeat(weights, 2)
+        return krylov.leading_vectors(lambda v: self.adjoint(w * self.forward(v)), self.n, np.random.default_rng(0))
+
+    def unit(self) -> Unit:
+        """B with masks of norm 1, and with all pixels."""
+        squares = np.sum(np.abs(self.masks.reshape(len(self.masks), -1)) ** 2, axis=1)
+        norms = np.sqrt(squares if self.real else 2 * squares)
+        masks = self.masks / norms.reshape(-1, *[1] * len(self.size))
+        source = np.arange(self.count)
+        if self.pixels is not None:
+            source = np.full(self.count, -1)
+            source[self.pixels] = np.arange(self.pixels.size)
+        return Unit(FourierTransform(masks, self.size, None, self.real), np.repeat(norms, math.prod(self.size)), source)
+
+
+def _fft(
+    z: Number, size: tuple[int, ...], n_threads: int = 1, *, inverse: bool = False, overwrite: bool = False
+) -> Number:
+    """The transform over the last axes, of this size; the inverse one times the number of pixels."""
+    from scipy import fft  # importing fastquad does without
+
+    axes = tuple(range(-len(size), 0))
+    if inverse:
+        return fft.ifftn(z, axes=axes, norm="forward", workers=n_threads)
+    return fft.fftn(z, s=size, axes=axes, workers=n_threads, overwrite_x=overwrite)
+
+
+def _size(size: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the transform, at least that of the object."""
+    if size is None:
+        return shape
+    whole = tuple(arguments.count(each, "size") for each in size)
+    if len(whole) != len(shape) or any(large < small for large, small in zip(whole, shape, strict=True)):
+        raise ValueError(f"`size` must be at least the shape {shape} of a mask, got {whole}.")
+    return whole
+
+
+def _measured(measured: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
+    """Which pixels are measured; None for all."""
+    if measured is None:
+        return None
+    chosen = np.asarray(measured)
+    if chosen.dtype != np.bool_ or chosen.shape != shape or not chosen.any():
+        raise ValueError(
+            f"`measured` must be a boolean array of shape {shape}, one number a mask and pixel, and not all False, got "
+            f"{chosen.dtype} of shape {chosen.shape}."
+        )
+    return None if chosen.all() else np.ascontiguousarray(chosen)
