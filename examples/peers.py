@@ -5,6 +5,22 @@ nonzeros. The examples and `benchmarks/studies` compare `fastquad.solve` with th
 """
 
 import numpy as np
+from scipy import fft
+
+
+def coded_diffraction(codes, measured=None):
+    """x to `F D_l x` of the pixels that are measured, and its adjoint, by orthonormal fast Fourier transforms."""
+    chosen = slice(None) if measured is None else np.flatnonzero(measured)
+
+    def forward(x):
+        return fft.fft2(codes * x.reshape(codes.shape[1:]), norm="ortho").ravel()[chosen]
+
+    def adjoint(w):
+        full = np.zeros(codes.size, dtype=complex)
+        full[chosen] = w
+        return np.sum(codes.conj() * fft.ifft2(full.reshape(codes.shape), norm="ortho"), axis=0).ravel()
+
+    return forward, adjoint
 
 
 def amplitude_flow(forward, adjoint, b, start, *, step, max_iter=1000, tol=1e-10, average=None):

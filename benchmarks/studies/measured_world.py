@@ -1,7 +1,7 @@
 """Structured problems by the default call: phase retrieval, power grids, linear terms, equations.
 
     python benchmarks/studies/measured_world.py phase | complex | sparse | grids | meters | affine | equations
-        | bilinear | coded [--trials 20] [--seeds 0]
+        | bilinear | coded | photons [--trials 20] [--seeds 0]
 
 Each line is a cell: how many of the instances were recovered (relative distance below 1e-3), and what they took.
 """
@@ -179,37 +179,79 @@ def bilinear(trials):
             report(f"bilinear {p}×{q}, k = {k}, m = {m}, noise {noise:.0%}", rows)
 
 
+def octanary(rng, shape):
+    """The masks of Candès, Li and Soltanolkotabi (2015): four phases, and two moduli."""
+    return 1j ** rng.integers(0, 4, shape) * np.where(rng.random(shape) < 0.8, np.sqrt(0.5), np.sqrt(3.0))
+
+
+#: Masks as people use them.
+MASKS = {
+    "quaternary": lambda rng, shape: 1j ** rng.integers(0, 4, shape),
+    "octanary": octanary,
+    "phases": lambda rng, shape: np.exp(2j * np.pi * rng.random(shape)),
+}
+
+
 def coded(trials):
-    """Coded diffraction 32×32, 4 masks, real: the time over that of amplitude flow by fast Fourier transforms."""
+    """Coded diffraction, 4 masks: the time over that of amplitude flow by fast Fourier transforms, in turns."""
     import peers
 
-    side, ratios = 32, []
-    n = side * side
-    fourier = np.fft.fft2(np.eye(n).reshape(n, side, side)).reshape(n, n).T / side
-    for seed in range(min(trials, 3)):
-        rng = np.random.default_rng([SEEDS, 2031, seed])
-        codes, x = 1j ** rng.integers(0, 4, (4, side, side)), rng.random(n)
-        A = fq.RankOneTensor(np.concatenate([fourier * code.ravel() for code in codes]).conj())
-        found, row = solved(A, fq.measure(A, x), x, signal="real")
+    for side, kind, real in (
+        (32, "quaternary", True), (32, "octanary", True), (16, "octanary", False), (16, "phases", False),
+        (32, "octanary", False), (32, "phases", False), (128, "quaternary", True), (128, "octanary", False),
+    ):  # fmt: skip
+        rows, flows, near, flown = [], [], 0.0, 0
+        average = np.real if real else None
+        for seed in range(trials if side < 128 else min(trials, 3)):
+            rng = np.random.default_rng([SEEDS, 2031, side, seed])
+            codes, x = MASKS[kind](rng, (4, side, side)), rng.random(side * side)
+            x = x if real else x * np.exp(2j * np.pi * rng.random(x.size))
+            A = fq.FourierTensor(codes)
+            y = fq.measure(A, x)
+            found, row = solved(A, y, x, signal="real" if real else None)
+            rows.append(row)
+            near = max(near, fq.distance(found.x, x))
+            forward, adjoint = peers.coded_diffraction(codes)
+            began, b = time.perf_counter(), np.sqrt(y) / side
+            start = peers.spectral_amplitude_start(forward, adjoint, b, x.shape, rng, average=average)
+            flow, _ = peers.amplitude_flow(forward, adjoint, b, start, step=0.25, max_iter=2000, average=average)
+            flows.append(time.perf_counter() - began)
+            flown += fq.distance(flow, x) < 1e-3
+        name = f"{side}×{side}, {kind}, {'real' if real else 'complex'}"
+        report(name, rows)
+        ratio = np.median([row[2] / flow for row, flow in zip(rows, flows, strict=True)])
+        print(f"  largest distance {near:.0e}; amplitude flow {flown} of {len(rows)}, {np.median(flows):.3g} s; "
+              f"time over it, median: {ratio:.2f}", flush=True)  # fmt: skip
 
-        def forward(z, codes=codes):
-            return np.fft.fft2(codes * z.reshape(side, side)).ravel() / side
 
-        def adjoint(w, codes=codes):
-            return np.sum(codes.conj() * np.fft.ifft2(w.reshape(codes.shape)) * side, axis=0).ravel()
-
-        began, b = time.perf_counter(), np.abs(forward(x))
-        start = peers.spectral_amplitude_start(forward, adjoint, b, x.shape, rng, average=np.real)
-        peers.amplitude_flow(forward, adjoint, b, start, step=0.25, max_iter=2000, average=np.real)
-        flow = time.perf_counter() - began
-        ratios.append(row[2] / flow)
-        print(f"{row[3]}, distance {fq.distance(found.x, x):.0e}: {row[2]:.2f} s, amplitude flow {flow:.3f} s")
-    print(f"time over amplitude flow: {np.median(ratios):.0f}")
+def photons(trials):
+    """Coded diffraction, 4 masks, about 100 photons a pixel: the error over that which is told, and successes."""
+    for side, kind, real in (
+        (20, "quaternary", True), (32, "quaternary", True), (16, "phases", False), (32, "octanary", False),
+    ):  # fmt: skip
+        told, made, success, seconds = [], [], 0, []
+        for seed in range(trials):
+            rng = np.random.default_rng([SEEDS, 2033, side, seed])
+            A, x = fq.FourierTensor(MASKS[kind](rng, (4, side, side))), rng.random(side * side)
+            x = x if real else x * np.exp(2j * np.pi * rng.random(x.size))
+            exact = fq.measure(A, x)
+            scale = exact.mean() / 100
+            counts = rng.poisson(exact / scale)
+            sigma = np.sqrt(np.maximum(counts, 1)) * scale
+            found = fq.solve(A, counts * scale, noise=sigma, signal="real" if real else None)
+            made.append(fq.distance(found.x, x))
+            told.append(found.error or np.nan)
+            success += found.success
+            seconds.append(found.elapsed)
+        ratios = np.divide(made, told)
+        print(f"photons, {side}×{side}, {kind}, {'real' if real else 'complex'}: {success} of {trials} successes, "
+              f"error {np.median(made):.3f}, over the one told {np.median(ratios):.2f} ({min(ratios):.2f} to "
+              f"{max(ratios):.2f}), {np.median(seconds):.2g} s", flush=True)  # fmt: skip
 
 
 STUDIES = {
     "phase": phase, "complex": complex_, "sparse": sparse, "grids": grids, "meters": meters, "affine": affine,
-    "equations": equations, "bilinear": bilinear, "coded": coded,
+    "equations": equations, "bilinear": bilinear, "coded": coded, "photons": photons,
 }  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def main(path):
     image(right, plate["x"], "true", "magma")
     camera.suptitle("A photograph from Fourier intensities", fontsize=11)
     left, middle, right = camera.subplots(1, 3)
-    pattern = photo["counts"].reshape(4, photo["SIDE"], photo["SIDE"])[0]
+    pattern = photo["counts"].reshape(4, 128, 128)[0]
     image(left, np.log1p(np.fft.fftshift(pattern)).ravel(), "one of 4 patterns")
     image(middle, photo["shown"](photo["noisy"].x).ravel(), "found, ~100 photons each")
     image(right, photo["shown"](photo["x"]).ravel(), "true")
