@@ -113,3 +113,15 @@ def test_too_few_equations_are_not_taken_for_noise():
         A, u, v = instance(11, 8, 8, 4, seed)
         solution = fq.solve(A, fq.measure(A, np.concatenate([u, v])), max_time=2)
         assert not solution.success or apart(A, solution.x, u, v) < 1e-6
+
+
+def test_a_coordinate_that_is_a_thousandth_of_the_others():
+    """Message passing takes it for noise; a fit that lacks only such ones is completed, and then exact."""
+    rng = np.random.default_rng([31, 2032, 64, 40, 14])
+    A = fq.BilinearTensor(rng.standard_normal((40, 64, 10)))
+    u, v = np.zeros(64), rng.standard_normal(10)
+    u[rng.permutation(64)[:5]] = rng.standard_normal(5)
+    assert np.abs(u[u != 0]).min() < 2e-3
+    solution = fq.solve(A, fq.measure(A, np.concatenate([u, v])))
+    assert solution.status is fq.Status.EXACT
+    np.testing.assert_allclose(np.outer(*A.split(solution.x)), np.outer(u, v), atol=1e-12)

@@ -26,7 +26,7 @@ import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.verdict import exact_enough
-from fastquad.measurements.contractions import Sweep, WeightedSum
+from fastquad.measurements.contractions import Diagonals, Sweep, WeightedSum
 from fastquad.priors.base import Posterior
 from fastquad.priors.spike_slab import SpikeSlab
 from fastquad.solvers import structured
@@ -50,6 +50,8 @@ _HOPELESS = 0.8
 _RANDOM_STARTS = 4
 # The share of y below which the residual of a fit may be noise.
 _EXPLAINED = 0.3
+# The largest number of coordinates that are added to a fit one by one, if that makes it exact.
+_UNSEEN = 2
 # The share of y below which no better fit is looked for.
 _NEARLY = 0.1
 # The shares of rows and columns that starts are made of.
@@ -109,11 +111,29 @@ def _handed_over(desk: Desk, hand_over: SparseHandOver, run: _Run) -> Asks[Fit]:
 
 
 def _in_noise(desk: Desk, found: Fit) -> Stage:
-    """The outcome where a fit on a few coordinates is signal in noise."""
+    """The outcome where a fit on a few coordinates is signal in noise, or lacks only coordinates that were not seen."""
+    if desk.problem.noise is None:
+        outcome = yield from _completed(desk, found)
+        if outcome is not None:
+            return outcome
     if desk.problem.noiseless:
         return None
     weighed = yield from weighing.weigh(desk.problem, found, desk.cache)
     return weighing.verdict(desk.problem, desk.entries, weighed, "amp")
+
+
+def _completed(desk: Desk, found: Fit) -> Stage:
+    """The outcome where a coordinate or two more make the fit exact: AMP takes very small ones for noise."""
+    problem = desk.problem
+    diagonals = yield Diagonals()
+    for _ in range(_UNSEEN):
+        if 2 * (found.support.size + 1) > problem.m or found.support.size == problem.n:
+            return None
+        support, x = yield from noise_fit.grown(problem, found, diagonals)
+        found = yield from fit(problem, x, support, desk.rule, desk.cache)
+        if exact_enough(problem, found.residual):
+            return (yield from desk.judge(found, "amp"))
+    return None
 
 
 def _convincing(problem: Problem, found: Fit) -> bool:

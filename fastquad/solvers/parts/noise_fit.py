@@ -181,6 +181,11 @@ def _added(problem: Problem, found: Fit, diagonals: Float) -> Proposal:
     """The support with the coordinate of the largest gain."""
     if found.support.size >= min(MAX_SHARE * problem.m, problem.n):
         return None
+    return (yield from grown(problem, found, diagonals))
+
+
+def grown(problem: Problem, found: Fit, diagonals: Float) -> Asks[tuple[Indices, Float]]:
+    """The support with the coordinate of the largest gain, however large it is, and x with a value there."""
     W = yield Products(found.x)
     gains, values = quartic.gains(-found.r, W, diagonals)
     # To first order, but with the values on the support following: what counts for a small coordinate.
