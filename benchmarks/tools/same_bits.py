@@ -91,6 +91,10 @@ def kinds(folder: Path) -> Iterator[tuple[str, Case]]:
     for name, A in tensors.items():
         signal = sparse_signal(150, 20, 7) if name.endswith("large") else x
         yield name, (A, fq.measure(A, signal), {})
+    fourier, image = fq.FourierTensor(np.exp(2j * np.pi * rng.random((4, 12, 16)))), rng.random(192)
+    y = fq.measure(fourier, image)
+    yield "fourier", (fourier, y, {"signal": "real"})
+    yield "fourier, noise", (fourier, y * (1 + 0.02 * rng.standard_normal(y.size)), {})
     for name, A in {"complex": hermitian, "complex packed": fq.pack(hermitian)}.items():
         yield name, (A, fq.measure(A, z), {})
 
