@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastquad import arguments
-from fastquad.measurements.base import Measurements
+from fastquad.measurements.structured.factored import FactoredTensor
 from fastquad.numerics import krylov
 from fastquad.numerics.transform import Transform, Unit
 from fastquad.typing import Float, Indices, Number
 
 
-class FourierTensor(Measurements):
+class FourierTensor(FactoredTensor):
     """Measurements `y = |F(mask · x)|²`, one for each mask and pixel: phase retrieval by coded diffraction.
 
     F is the Fourier transform as `numpy.fft.fftn` has it. Signals are complex; if yours are real, give `solve`
@@ -136,25 +136,15 @@ class FourierTensor(Measurements):
     def reads_rows(self, nnz: int) -> bool:
         return False
 
-    def share_of_rows(self, s: int) -> float:
-        # The whole of the masks is read whatever rows are asked for.
-        return 1.0
-
-    def share_of_block(self, rows: Indices, cols: Indices) -> float:
-        return np.union1d(rows, cols).size / self.n
-
-    def cost_of_diagonals(self) -> float:
-        return 1.0
-
-    def _images(self, x: Number, n_threads: int) -> Number:
+    def _images(self, x: Number) -> Number:
         """`B x`, (m,), or (m, b) for x of shape (n, b)."""
         objects = np.ascontiguousarray(x.T).reshape(-1, 1, *self.masks.shape[1:])
-        z = _fft(self.masks * objects, self.size, n_threads).reshape(len(objects), -1)
+        z = _fft(self.masks * objects, self.size).reshape(len(objects), -1)
         z = z if self.measured is None else z[:, self._pixels]
         return z[0] if x.ndim == 1 else np.ascontiguousarray(z.T)
 
     def _products(self, x: Number, W: Number, n_threads: int) -> None:
-        p, everything, pixels = self._images(x, n_threads), np.arange(self.n), self._pixels
+        p, everything, pixels = self._images(x), np.arange(self.n), self._pixels
         step = max(1, (1 << 22) // self.n)  # a few rows at a time: W itself may be most of the memory
         for start in range(0, self.m, step):
             part = slice(start, start + step)
@@ -162,7 +152,7 @@ class FourierTensor(Measurements):
             W[part] = B * p[part, None] if x.ndim == 1 else B[:, :, None] * p[part, None, :]
 
     def _measure(self, x: Number, n_threads: int) -> Float:
-        return np.abs(self._images(x, n_threads)) ** 2
+        return np.abs(self._images(x)) ** 2
 
     def _weighted_sum(self, w: Float, n_threads: int) -> Number:
         shape = (len(self.masks), *self.size)
@@ -172,12 +162,12 @@ class FourierTensor(Measurements):
         for out, column in zip(S, w.T, strict=True):
             full = np.zeros(math.prod(shape))
             full[self._pixels] = column
-            for mask, each in zip(masks, _fft(full.reshape(shape), self.size, n_threads, inverse=True), strict=True):
+            for mask, each in zip(masks, _fft(full.reshape(shape), self.size, inverse=True), strict=True):
                 out += mask.conj()[:, None] * mask * each[tuple(apart)]
         return (S + S.transpose(0, 2, 1).conj()) / 2
 
     def _compress(self, U: Number, n_threads: int) -> Number:
-        p = self._images(U, n_threads)
+        p = self._images(U)
         return p[:, :, None].conj() * p[:, None, :]
 
     def _sweep(self, z: Number, v: Float, c: Float, n_threads: int) -> tuple[Float, Number]:
@@ -242,16 +232,14 @@ class FourierTransform(Transform):
         return Unit(FourierTransform(masks, self.size, None, self.real), np.repeat(norms, math.prod(self.size)), source)
 
 
-def _fft(
-    z: Number, size: tuple[int, ...], n_threads: int = 1, *, inverse: bool = False, overwrite: bool = False
-) -> Number:
+def _fft(z: Number, size: tuple[int, ...], *, inverse: bool = False, overwrite: bool = False) -> Number:
     """The transform over the last axes, of this size; the inverse one times the number of pixels."""
     from scipy import fft  # importing fastquad does without
 
     axes = tuple(range(-len(size), 0))
     if inverse:
-        return fft.ifftn(z, axes=axes, norm="forward", workers=n_threads)
-    return fft.fftn(z, s=size, axes=axes, workers=n_threads, overwrite_x=overwrite)
+        return fft.ifftn(z, axes=axes, norm="forward")
+    return fft.fftn(z, s=size, axes=axes, overwrite_x=overwrite)
 
 
 def _size(size: Any, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
-from fastquad.measurements.base import Measurements, symmetrised
+from fastquad.measurements.base import symmetrised
+from fastquad.measurements.structured.factored import FactoredTensor
 from fastquad.typing import Indices, Number
 
 
-class LowRankTensor(Measurements):
+class LowRankTensor(FactoredTensor):
     """Measurements `y_i = Σ_r w_ir |a_ir^H x|²`: sums of rank-one terms, as in partially coherent imaging.
 
     Parameters
@@ -68,16 +69,6 @@ class LowRankTensor(Measurements):
         if self.weights.min() < 0:
             return super()._factors()
         return np.sqrt(self.weights)[:, :, None] * self._rows_of_A
-
-    def share_of_rows(self, s: int) -> float:
-        # The whole of a_ir is read whatever rows are asked for.
-        return 1.0
-
-    def share_of_block(self, rows: Indices, cols: Indices) -> float:
-        return np.union1d(rows, cols).size / self.n
-
-    def cost_of_diagonals(self) -> float:
-        return 1.0
 
     def _weighted(self, p: Number) -> Number:
         """`w_ir p_ir` for p of shape (m, R) or (m, R, b)."""

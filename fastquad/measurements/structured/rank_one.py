@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
-from fastquad.measurements.base import Measurements, symmetrised
+from fastquad.measurements.base import symmetrised
+from fastquad.measurements.structured.factored import FactoredTensor
 from fastquad.typing import Indices, Number
 
 
-class RankOneTensor(Measurements):
+class RankOneTensor(FactoredTensor):
     """Measurements `y_i = |a_i^* x|²`: phase retrieval.
 
     Parameters
@@ -57,16 +58,6 @@ class RankOneTensor(Measurements):
 
     def _factors(self) -> Number:
         return self._rows_of_A[:, None, :]
-
-    def share_of_rows(self, s: int) -> float:
-        # The whole of a_i is read whatever rows are asked for.
-        return 1.0
-
-    def share_of_block(self, rows: Indices, cols: Indices) -> float:
-        return np.union1d(rows, cols).size / self.n
-
-    def cost_of_diagonals(self) -> float:
-        return 1.0
 
     def _products(self, x: Number, W: Number, n_threads: int) -> None:
         self._spread(self._rows_of_A @ x, W)
