@@ -36,6 +36,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
 from fastquad.engine.structured import better_values, certify_structured, other_values_fit
 from fastquad.engine.turning import certify_turned, doubt_turned
+from fastquad.engine.twins import CHALLENGE_ENTRIES
 from fastquad.measurements.contractions import Products
 from fastquad.priors.base import Prior
 from fastquad.solution import Status
@@ -173,7 +174,8 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
             return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {look.unseen}".strip()))
         return (yield from _believed(problem, outcome, outcome.error))
     level = outcome.noise if outcome.noise is not None else problem.sigma
-    if problem.by_transform:
+    if problem.by_transform and problem.m * problem.n**2 > CHALLENGE_ENTRIES:
+        # Of smaller problems matrices tell more: whether random starts come back to x.
         found = yield from doubt_by_transform(problem, outcome, level)
     elif problem.turning:
         found = yield from doubt_turned(problem, outcome.x, level, outcome.error, outcome.entries)
