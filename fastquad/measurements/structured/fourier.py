@@ -32,7 +32,7 @@ class FourierTensor(FactoredTensor):
     F is the Fourier transform as `numpy.fft.fftn` has it. Signals are complex; if yours are real, give `solve`
     signal="real". x is flattened, and so is y: mask by mask, pixel by pixel.
 
-    Without masks, `masks=numpy.ones((1, *shape))`, x reversed, moved or conjugated may measure the same. Masks of
+    Without masks, that is one of ones, x reversed, moved or conjugated may measure the same. Masks of
     random phases, which every pixel sees differently, leave only the phase of x open.
 
     Parameters
@@ -42,8 +42,8 @@ class FourierTensor(FactoredTensor):
     size : tuple of int, optional
         The shape of the transform, where it is larger than that of the object: zeros are appended, which measures
         between the pixels (oversampling). Default: that of the object.
-    measured : boolean array of shape (L, *size), optional
-        Which pixels are measured; default: all.
+    measured : boolean array of shape (L, ...), optional
+        Which pixels of the L transforms are measured; default: all.
 
     Examples
     --------
