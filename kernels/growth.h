@@ -8,7 +8,8 @@
 #define FQ_EXACT_GAINS 3
 
 /* V = an orthonormal basis of the span of W's rows: Gram–Schmidt, twice to be orthogonal in single precision. A row that
-   is next to nothing, that of a member which went to zero with all others, is rounding, and has no direction. */
+   is next to nothing, that of a member which went to zero with all others, is rounding, and has no direction; nor has a
+   member that z >= 0 holds at zero. */
 static void fq_span(const fq_block *block, fq_support *T)
 {
     const ptrdiff_t length = block->length;
@@ -24,15 +25,23 @@ static void fq_span(const fq_block *block, fq_support *T)
             fq_axpy(-dots[0], other, v, length);
         }
         fq_two_dots(v, v, dots, length);
-        const float inverse = dots[1] > least ? 1 / sqrtf(dots[1]) : 0;
+        const int held = block->nonnegative && T->z[a] == 0;
+        const float inverse = dots[1] > least && !held ? 1 / sqrtf(dots[1]) : 0;
         for (ptrdiff_t i = 0; i < length; i++)
             v[i] *= inverse;
     }
 }
 
+/* The value u of an added coordinate that minimises the quartic: any, or one that is not negative. */
+static double fq_best_value(const fq_block *block, double c1, double c2, double c3, double c4)
+{
+    return block->nonnegative ? fq_minimise_within(c1, c2, c3, c4, HUGE_VAL) : fq_minimise(c1, c2, c3, c4);
+}
+
 /* What adding coordinate j would save. While T is small, when the members' values follow to first order: min_u
    |P (r + 2u W_j + u² a_j)|² with P the projection off the span of W, off which r is already, and V that span's basis.
-   Then the new value is smaller than the others: <r, W_j>²/|W_j|². Wj is for the products of j. */
+   Then the new value is smaller than the others: <r, W_j>²/|W_j|². Only u >= 0 counts where z >= 0: nothing is saved where
+   <r, W_j> is not negative. Wj is for the products of j. */
 static float fq_gain(const fq_block *block, const fq_support *T, ptrdiff_t j, float *Wj)
 {
     const ptrdiff_t length = block->length;
@@ -40,7 +49,8 @@ static float fq_gain(const fq_block *block, const fq_support *T, ptrdiff_t j, fl
     if (T->size > FQ_EXACT_GAINS) {
         float dots[2];
         fq_two_dots(T->r, Wj, dots, length);
-        return dots[1] > 0 ? dots[0] * dots[0] / dots[1] : 0;
+        const int upwards = !block->nonnegative || dots[0] < 0;
+        return dots[1] > 0 && upwards ? dots[0] * dots[0] / dots[1] : 0;
     }
     float Vw[FQ_EXACT_GAINS], Va[FQ_EXACT_GAINS];
     double dots[5];
@@ -54,7 +64,7 @@ static float fq_gain(const fq_block *block, const fq_support *T, ptrdiff_t j, fl
         dots[4] -= Va[b] * Va[b];
     }
     const double c1 = 4 * dots[0], c2 = 4 * dots[2] + 2 * dots[1], c3 = 4 * dots[3], c4 = dots[4];
-    return (float)-fq_quartic(c1, c2, c3, c4, fq_minimise(c1, c2, c3, c4));
+    return (float)-fq_quartic(c1, c2, c3, c4, fq_best_value(block, c1, c2, c3, c4));
 }
 
 /* The 2×2 system of adding a pair of places j, j + 1 to first order: G = <W, W> (two diagonal entries, then the other) and
@@ -124,12 +134,14 @@ static int fq_best_gains(const fq_block *block, fq_support *T, int count, float 
     return found;
 }
 
-/* The coordinate outside T with the (skip+1)-th largest gain, −1 where none is left. */
+/* The coordinate outside T with the (skip+1)-th largest gain, −1 where none is left, or none that may grow saves anything. */
 static ptrdiff_t fq_best_gain(const fq_block *block, fq_support *T, int skip)
 {
     float best[FQ_MAX_SKIPS + 1];
     ptrdiff_t where[FQ_MAX_SKIPS + 1];
-    return fq_best_gains(block, T, skip + 1, best, where) > skip ? where[skip] : -1;
+    if (fq_best_gains(block, T, skip + 1, best, where) <= skip || (block->nonnegative && !(best[skip] > 0)))
+        return -1;
+    return where[skip];
 }
 
 /* Add a place j with value u, whose products are in the next row of W, and update W. */
@@ -167,7 +179,7 @@ static void fq_add(const fq_block *block, fq_support *T, ptrdiff_t j)
     const float *a = fq_pair(block, j, j);
     fq_product(block, T, T->z, j, Wj);
     fq_line_dots(T->r, Wj, a, dots, length);
-    fq_append(block, T, j, fq_minimise(4 * dots[0], 4 * dots[2] + 2 * dots[1], 4 * dots[3], dots[4]));
+    fq_append(block, T, j, fq_best_value(block, 4 * dots[0], 4 * dots[2] + 2 * dots[1], 4 * dots[3], dots[4]));
     fq_residual(block, T);
 }
 

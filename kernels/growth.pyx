@@ -14,6 +14,7 @@ cdef extern from "growth.h" nogil:
         ptrdiff_t length
         ptrdiff_t p
         int width
+        int nonnegative
 
     ctypedef struct fq_support:
         int size
@@ -50,17 +51,19 @@ MAX_SUPPORT = FQ_MAX_SUPPORT
 cdef class Block:
     """What growth works on: pairs (p(p+1)/2, length) of the first p coordinates, and y (length,).
 
-    `width` places are added together: 2 for Re and Im of a complex entry.
+    `width` places are added together: 2 for Re and Im of a complex entry. With `nonnegative` no value goes below zero.
     """
 
     cdef const float[:, ::1] pairs
     cdef const float[::1] y
     cdef fq_block view
 
-    def __init__(self, const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, int width=1):
+    def __init__(self, const float[:, ::1] pairs, const float[::1] y, Py_ssize_t p, int width=1,
+                 bint nonnegative=False):
         self.pairs, self.y = pairs, y
         self.view.pairs, self.view.y = &pairs[0, 0], &y[0]
         self.view.length, self.view.p, self.view.width = pairs.shape[1], p, width
+        self.view.nonnegative = nonnegative
 
     @property
     def work_size(self):

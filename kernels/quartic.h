@@ -42,4 +42,19 @@ static double fq_minimise(double c1, double c2, double c3, double c4) {
     return fq_quartic(c1, c2, c3, c4, root) <= fq_quartic(c1, c2, c3, c4, flat) ? root : flat;
 }
 
+/* The u in [0, most] that minimises the quartic, c4 >= 0: an end, or a root of the derivative between them. */
+static double fq_minimise_within(double c1, double c2, double c3, double c4, double most) {
+    double candidates[4] = {most < HUGE_VAL ? most : 0, c2 > 0 ? -c1 / (2 * c2) : 0, 0, 0};
+    if (c4 > 0) fq_outer_roots(c1, c2, c3, c4, candidates + 2);
+    double best = 0, value = 0;
+    for (int i = 0; i < 4; i++) {
+        const double u = candidates[i], change = fq_quartic(c1, c2, c3, c4, u);
+        if (u > 0 && u <= most && change < value) {
+            best = u;
+            value = change;
+        }
+    }
+    return best;
+}
+
 #endif

@@ -65,6 +65,28 @@ def test_extension_finds_the_rest_from_the_rows_of_the_largest(case):
     assert passes < 0.1
 
 
+def test_extension_with_no_value_below_zero(case):
+    """The coordinate that would save most, with a negative value, is not added; those of x are."""
+    A, x, _, store = case
+    x = np.abs(x)
+    y = fq.measure(A, x)
+    place = np.argsort(store.order)
+    part = place[np.argsort(-x)[:3]]
+    # A start with a coordinate too many, which goes to zero and stays there.
+    places, z = np.append(part, place[np.flatnonzero(x == 0)[0]]), np.append(x[store.order[part]], 0.3)
+    extension = Extension(store, y, A.diagonals(), nonnegative=True)
+    found, _ = driven(extension(Support(places, z, 0.0), max_rows=4), A)
+    assert found.z.min() >= 0
+    assert set(store.order[found.places[found.z > 1e-9]]) == set(np.flatnonzero(x))
+    assert found.rss < 1e-18 * (y @ y)
+    rng = np.random.default_rng(1)
+    W, r = rng.standard_normal((90, store.length)).astype(np.float32), rng.standard_normal(40)
+    u, change = extension._changes(r, W, extension.diagonals)
+    assert u.min() >= 0
+    assert (change <= 0).all()
+    assert (u == 0).any()
+
+
 def test_extension_keeps_to_its_rows_where_nothing_is_found(case):
     A, _, y, store = case
     support = Support(np.array([80, 81, 82, 83]), np.array([0.5, -0.5, 0.4, 0.3]), 0.0)

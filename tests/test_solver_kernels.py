@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logsumexp
 
 from fastquad._kernels import amp, gibbs, growth
-from fastquad.numerics import quartic
+from fastquad.numerics import nonnegative, quartic
 from fastquad.numerics.gram import gram
 
 
@@ -82,10 +82,10 @@ def padded(y, length):
     return out
 
 
-def grown(pairs, y, p, seed, skips, limit, cut=np.inf):
+def grown(pairs, y, p, seed, skips, limit, cut=np.inf, bounded=False):
     members, sizes = np.zeros((1, limit), dtype=np.intp), np.zeros(1, dtype=np.intp)
     values, curve = np.zeros((1, limit)), np.full((1, limit), np.nan)
-    block = growth.Block(pairs, y, p)
+    block = growth.Block(pairs, y, p, nonnegative=bounded)
     work = np.empty(block.work_size, dtype=np.float32)
     plan = growth.Plan(skip_first=skips[0], skip_second=skips[1], limit=limit, milestone=12, cut=cut)
     growth.grow(block, plan, np.array([seed]), work, members, values, curve, sizes)
@@ -93,30 +93,34 @@ def grown(pairs, y, p, seed, skips, limit, cut=np.inf):
     return members[0, :size], values[0, :size], curve[0, :size]
 
 
-def gains_twin(A, y, members, values):
+def gains_twin(A, y, members, values, bounded=False):
     """`kernels/growth.h: fq_gain` of every coordinate: what adding it saves, when the few members follow."""
     W, a = A[:, :, members] @ values, np.einsum("ijj->ij", A)
     r = W[:, members] @ values - y
     if len(members) > 3:  # a further one is small: its square does not matter
-        return (r @ W) ** 2 / np.einsum("ij,ij->j", W, W)
-    directions = W[:, members]
+        gains = (r @ W) ** 2 / np.einsum("ij,ij->j", W, W)
+        return np.where(r @ W < 0, gains, 0.0) if bounded else gains
+    directions = W[:, members[values > 0] if bounded else members]
     span, _ = np.linalg.qr(directions[:, np.sum(directions**2, axis=0) > 1e-6 * (y @ y)])
     PW, Pa = W - span @ (span.T @ W), a - span @ (span.T @ a)
     WW, Wa, aa = (np.einsum("ij,ij->j", *pair) for pair in ((PW, PW), (PW, Pa), (Pa, Pa)))
-    return -quartic.minimise(4 * (r @ W), 4 * WW + 2 * (r @ a), 4 * Wa, aa)[1]
+    minimise = quartic.minimise_upwards if bounded else quartic.minimise
+    return -minimise(4 * (r @ W), 4 * WW + 2 * (r @ a), 4 * Wa, aa)[1]
 
 
 @pytest.mark.parametrize(("m", "p"), [(17, 5), (40, 12), (64, 30)])
 @pytest.mark.parametrize("skips", [(0, 0), (1, 0), (0, 2)])
-def test_growth_reports_true_residuals_and_adds_the_largest_gain(m, p, skips):
+@pytest.mark.parametrize("bounded", [False, True])
+def test_growth_reports_true_residuals_and_adds_the_largest_gain(m, p, skips, bounded):
     rng = np.random.default_rng(m)
     A, pairs, length = packed_block(m, p, rng)
     x = np.zeros(p)
     x[: p // 2] = rng.standard_normal(p // 2) + 1
     y = np.einsum("ijk,j,k->i", A, x, x) + 0.5 * rng.standard_normal(m)
     limit = min(6, p - 1)
-    members, values, curve = grown(pairs, padded(y, length), p, 0, skips, limit)
+    members, values, curve = grown(pairs, padded(y, length), p, 0, skips, limit, bounded=bounded)
     assert members[0] == 0
+    assert values.min() >= 0 or not bounded
     assert len(set(members)) == members.size
     assert (np.diff(curve) <= 1e-4 * curve[:-1]).all()
     z = np.zeros(p)
@@ -125,9 +129,9 @@ def test_growth_reports_true_residuals_and_adds_the_largest_gain(m, p, skips):
     assert r @ r == pytest.approx(curve[-1], rel=1e-3)
     # Each addition, from the fit before it: the gain of the coordinate that was taken has the rank that was asked for.
     for size in range(1, members.size):
-        before, value, _ = grown(pairs, padded(y, length), p, 0, skips, size)
+        before, value, _ = grown(pairs, padded(y, length), p, 0, skips, size, bounded=bounded)
         np.testing.assert_array_equal(before, members[:size])
-        gains = gains_twin(A, y, before, value)
+        gains = gains_twin(A, y, before, value, bounded)
         gains[before] = -1
         rank = int(np.argsort(-gains).tolist().index(members[size]))
         assert rank == (skips[size - 1] if size <= 2 else 0)
@@ -158,6 +162,51 @@ def test_the_best_gains_and_the_fit_with_one_more(m, p, size):
     growth.extend(block, 0.0, work, longer, values, rss)
     np.testing.assert_allclose(np.abs(values[1]), x[: size + 1], rtol=1e-3)
     assert (rss < 1e-6 * (y @ y)).all()
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 20])
+def test_the_fit_with_no_value_below_zero(size):
+    """On any support it ends where the descent of `numerics` does: at a point from which no allowed step goes down."""
+    held = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        A, pairs, length = packed_block(48, size, rng)
+        y = np.einsum("ijk,j,k->i", A, *[rng.standard_normal(size) + 0.5] * 2) + rng.standard_normal(48)
+        block = growth.Block(pairs, padded(y, length), size, nonnegative=True)
+        values, rss = np.abs(rng.standard_normal((1, size))), np.empty(1)
+        work = np.empty(block.work_size, dtype=np.float32)
+        for _ in range(4):  # a fit is twelve steps at most
+            growth.extend(block, 0.0, work, np.arange(size)[None], values, rss)
+        z = values[0]
+        assert z.min() >= 0
+        W = A @ z
+        r = W @ z - y
+        assert rss[0] == pytest.approx(r @ r, rel=1e-3)
+        further = nonnegative.on_block(y, z, A)
+        assert further.square > 0.98 * rss[0]
+        held += np.count_nonzero(z == 0)
+    assert held > 0
+
+
+def test_only_positive_values_are_added():
+    rng = np.random.default_rng(4)
+    A, pairs, length = packed_block(64, 12, rng)
+    x = np.zeros(12)
+    x[:4] = 1.0, -0.9, 0.8, 0.5
+    y = np.einsum("ijk,j,k->i", A, x, x)
+    gains = {}
+    for bounded in (False, True):
+        block = growth.Block(pairs, padded(y, length), 12, nonnegative=bounded)
+        work = np.empty(block.work_size, dtype=np.float32)
+        best, gain = np.zeros((1, 11), dtype=np.intp), np.zeros((1, 11), dtype=np.float32)
+        growth.best_gains(block, work, np.zeros((1, 1), dtype=np.intp), np.ones((1, 1)), best, gain)
+        gains[bounded] = dict(zip(best[0].tolist(), gain[0].tolist(), strict=True))
+        members, values = np.array([[0, 1]]), np.array([[1.0, np.nan]])
+        growth.extend(block, 0.0, work, members, values, np.empty(1))
+        assert (values[0, 1] >= 0) == bounded
+    assert max(gains[False], key=gains[False].get) == 1
+    assert gains[True][1] < 0.2 * gains[False][1]
+    assert max(gains[True], key=gains[True].get) == 2
 
 
 @pytest.mark.parametrize("size", [1, 5])
@@ -202,16 +251,17 @@ def test_growth_is_given_up_at_the_milestone():
     assert grown(pairs, y, 20, 0, (0, 0), 16, cut=0.0)[0].size <= 12
 
 
-def test_pruning_drops_what_the_data_do_not_need():
+@pytest.mark.parametrize("bounded", [False, True])
+def test_pruning_drops_what_the_data_do_not_need(bounded):
     rng = np.random.default_rng(1)
     m, p = 48, 15
     A, pairs, length = packed_block(m, p, rng)
     x = np.zeros(p)
-    x[[2, 5, 9]] = [1.0, -2.0, 1.5]
+    x[[2, 5, 9]] = [1.0, 2.0 if bounded else -2.0, 1.5]
     y = np.einsum("ijk,j,k->i", A, x, x) + 0.05 * rng.standard_normal(m)
     members = np.array([2, 5, 9, 11, 0], dtype=np.intp)
     values = x[members] + 1e-3
-    block = growth.Block(pairs, padded(y, length), p)
+    block = growth.Block(pairs, padded(y, length), p, nonnegative=bounded)
     work = np.empty(block.work_size, dtype=np.float32)
     size, rss = growth.prune(block, m, 2 * np.log(p), work, members, values)
     assert set(members[:size]) == {2, 5, 9}
@@ -276,6 +326,17 @@ def test_signals_of_few_values_are_drawn_from_their_distribution():
 
 
 coefficients = st.floats(-10, 10).filter(lambda c: c == 0 or abs(c) > 1e-3)
+
+
+@given(c1=coefficients, c2=coefficients, c3=coefficients, c4=st.floats(1e-2, 10))
+def test_a_quartic_has_its_least_value_above_zero_where_it_is_said(c1, c2, c3, c4):
+    u, value = quartic.minimise_upwards(c1, c2, c3, c4)
+    roots = np.roots([4 * c4, 3 * c3, 2 * c2, c1])
+    candidates = roots[(np.abs(roots.imag) < 1e-6) & (roots.real > 0)].real
+    best = min(((c1 + t * (c2 + t * (c3 + t * c4))) * t for t in candidates), default=0.0)
+    assert u >= 0
+    assert value <= min(best, 0.0) + 1e-6 * (abs(best) + 1e-6)
+    assert u * (c1 + u * (c2 + u * (c3 + u * c4))) == pytest.approx(value, abs=1e-9 * (1 + abs(value)))
 
 
 @given(c1=coefficients, c2=coefficients, c3=coefficients, c4=st.floats(1e-2, 10))

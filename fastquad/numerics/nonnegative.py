@@ -69,6 +69,17 @@ class NonnegativeDescent:
         return slow and (self.residual > 1e-3 or self.residual < 1e-12)
 
 
+def on_block(y: Float, z: Float, block: Float) -> NonnegativeDescent:
+    """A descent with all of `Ã_i[S, S]`, (m, s, s), in memory: z (s,), which is not negative, is the start."""
+    m, s, _ = block.shape
+    flat = block.reshape(m * s, s)
+    descent = NonnegativeDescent(y, z, (flat @ z).reshape(m, s))
+    while not descent.finished():
+        proposal = descent.proposal()
+        descent.advance(proposal, (flat @ proposal).reshape(m, s))
+    return descent
+
+
 def _damped(W: Float, r: Float, damping: float) -> Float:
     """The d that minimises `‖W d − r‖² + damping ‖d‖²`."""
     m, s = W.shape

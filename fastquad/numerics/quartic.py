@@ -38,8 +38,35 @@ def minimise(c1: ArrayLike, c2: ArrayLike, c3: ArrayLike, c4: ArrayLike) -> tupl
     return np.where(better, flat, u)[()], np.where(better, flat_value, value)[()]
 
 
+def minimise_upwards(c1: ArrayLike, c2: ArrayLike, c3: ArrayLike, c4: ArrayLike) -> tuple[Float, Float]:
+    """The u >= 0 that minimises `c1 u + c2 u² + c3 u³ + c4 u⁴`, and the minimum, elementwise; c4 >= 0.
+
+    >>> minimise_upwards(1.0, -2.0, 0.0, 1.0)[0] > 0, minimise_upwards(1.0, 2.0, 0.0, 1.0)[0]
+    (np.True_, np.float64(0.0))
+    """
+    c1, c2, c3, c4 = np.broadcast_arrays(*(np.asarray(c, dtype=np.float64) for c in (c1, c2, c3, c4)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        roots = _outer_roots(c1, c2, c3, np.where(c4 > 0, c4, 1.0))
+        flat = _newton(np.where(c2 > 0, -c1 / np.where(c2 > 0, 2 * c2, 1.0), 0.0), c1, c2, c3, c4)
+        u = np.stack([*np.where(c4 > 0, roots, 0.0), flat])
+        values = u * (c1 + u * (c2 + u * (c3 + u * c4)))
+    allowed = (u > 0) & np.isfinite(values)
+    u, values = np.where(allowed, u, 0.0), np.where(allowed, values, 0.0)
+    best = np.argmin(values, axis=0)[None]
+    value = np.take_along_axis(values, best, axis=0)[0]
+    return np.where(value < 0, np.take_along_axis(u, best, axis=0)[0], 0.0)[()], value[()]
+
+
 def _best_root(c1: Float, c2: Float, c3: Float, c4: Float) -> tuple[Float, Float]:
-    """The better of the outer roots of the derivative, for c4 > 0 (the middle one is a maximum)."""
+    """The better of the outer roots of the derivative, for c4 > 0."""
+    u = _outer_roots(c1, c2, c3, c4)
+    values = u * (c1 + u * (c2 + u * (c3 + u * c4)))
+    first = values[0] <= values[1]
+    return np.where(first, u[0], u[1]), np.where(first, values[0], values[1])
+
+
+def _outer_roots(c1: Float, c2: Float, c3: Float, c4: Float) -> Float:
+    """The outer roots of the derivative, for c4 > 0 (the middle one is a maximum); twice the same if there is one."""
     shift = c3 / (4 * c4)
     # With u = t − shift the derivative is 4 c4 (t³ + 3P t + 2Q).
     P = c2 / (6 * c4) - shift**2
@@ -57,10 +84,7 @@ def _best_root(c1: Float, c2: Float, c3: Float, c4: Float) -> tuple[Float, Float
         np.where(several, 2 * radius * np.cos(angle), single),
         np.where(several, 2 * radius * np.cos(angle + 2 * np.pi / 3), single),
     ])  # fmt: skip
-    u = _newton(roots - shift, c1, c2, c3, c4)
-    values = u * (c1 + u * (c2 + u * (c3 + u * c4)))
-    first = values[0] <= values[1]
-    return np.where(first, u[0], u[1]), np.where(first, values[0], values[1])
+    return _newton(roots - shift, c1, c2, c3, c4)
 
 
 def _newton(u: Float, c1: Float, c2: Float, c3: Float, c4: Float) -> Float:

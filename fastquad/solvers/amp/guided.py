@@ -3,8 +3,10 @@
 The stages; the first answer that fits to rounding ends the solve:
 
     from x0                     a descent from the user's start
-    pursuit                     first for m < 0.35 n if x is only known to be sparse and not negative
-    AMP                         from each start of the prior by itself, which is cheapest if the first is enough
+    pursuit                     for x >= 0: here for m < 0.55 n, else after the next stage, with one run from each seed;
+                                for m < 0.35 n in full
+    AMP                         from each start of the prior by itself, which is cheapest if the first is enough, but
+                                from patient ones side by side
     AMP, batches of starts      the usual starts, unless the prior determines the sign, which they do not have
     sampling                    for x >= 0, and for few values after the first batch, if A fits in memory
 
@@ -22,7 +24,7 @@ from fastquad.engine.entries import sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Note, Outcome, Steps
 from fastquad.engine.verdict import exact_enough
-from fastquad.priors.base import Prior, Seen
+from fastquad.priors.base import Prior, Seen, Start
 from fastquad.priors.sparse import Sparse
 from fastquad.solvers import gibbs
 from fastquad.solvers.amp.belief import Belief
@@ -37,8 +39,10 @@ from fastquad.solvers.pursuit import solver as pursuit
 from fastquad.solvers.pursuit import tuning
 from fastquad.typing import Asks, Float
 
-# The ratio m/n below which pursuit comes first.
-_PURSUIT_RATIO = 0.35
+# The ratio m/n below which pursuit comes first, and ...
+_PURSUIT_RATIO = 0.55
+# ... below which it passes over choices and searches broadly, too.
+_FULL_PURSUIT_RATIO = 0.35
 # The length of a start, relative to |x|.
 _SHORT = 0.7
 # The number of cycles of sampling for x >= 0.
@@ -136,9 +140,14 @@ class _Desk(BaseDesk):
         if self.problem.x0 is not None:
             yield self.from_start(self.problem.x0)
         positive = isinstance(self.prior, Sparse) and self.prior.traits == ("nonnegative",)
-        if positive and m < _PURSUIT_RATIO * n:
+        # Pursuit looks for exact fits, of which there are none where a level of noise is given.
+        pursued = positive and m < n and (self.problem.noise is None or self.problem.noiseless)
+        early = m < _PURSUIT_RATIO * n
+        if pursued and early:
             yield self.pursue()
         yield self.own_starts()
+        if pursued and not early:
+            yield self.pursue()
         first, *others = (self.usual_starts(number) for number in range(1, len(BATCHES) + 1))
         if self.prior.signed:
             yield first
@@ -160,31 +169,36 @@ class _Desk(BaseDesk):
         return self.judge(found, "lm")
 
     def pursue(self) -> Asks[Outcome | None]:
-        """Pursuit, which ignores signs; of x and −x, the answer is the one that the prior admits."""
-        problem = replace(self.problem, prior=None)
+        """Pursuit, whose supports grow by positive values only."""
+        problem = self.problem
         search = yield from pursuit.Search.begin(problem, self.entries)
-        levels = tuning.levels(problem)
+        levels = tuning.levels(problem) if problem.m < _FULL_PURSUIT_RATIO * problem.n else tuning.levels(problem, 0)
         outcome, best = yield from pursuit.run(problem, self.entries, search, levels, self.cache, False)
-        if outcome is not None and self.prior.admits(-outcome.x):
-            outcome = replace(outcome, x=-outcome.x)
         if outcome is None and best is not None:
             self.remember(best, "pursuit")
         return outcome
 
     def own_starts(self) -> Asks[Outcome | None]:
-        """AMP from the starts of the prior, one after the other."""
+        """AMP from the starts of the prior: side by side if they are patient, else one after the other."""
         search = yield from self._search()
         S0, phi2 = search.ensemble.S0, search.ensemble.phi2
-        for start in self.prior.starts(Seen(S0, phi2, self.problem.m, self.problem.n)):
-            length = max(float(np.linalg.norm(start.direction)), 1e-300)
-            direction = start.direction * (_SHORT * np.sqrt(phi2) / length)
-            # Do not hand over after every sweep if there may be outliers: that takes many descents.
-            patient = start.patient and not self.problem.outliers
-            attempt = Attempt(direction, start.denoiser, Setting(start.keep, start.inner, start.norm, patient))
-            outcome = yield from self._batch(search, [attempt])
+        starts = self.prior.starts(Seen(S0, phi2, self.problem.m, self.problem.n))
+        attempts = [self._attempt(start, phi2) for start in starts]
+        # A patient run may take hundreds of passes, which serve the others as well.
+        together = all(start.patient for start in starts) and not self.problem.outliers
+        for batch in [attempts] if attempts and together else [[each] for each in attempts]:
+            outcome = yield from self._batch(search, batch)
             if outcome is not None:
                 return outcome
         return None
+
+    def _attempt(self, start: Start, phi2: float) -> Attempt:
+        """A start of the prior, at its length and with its settings."""
+        length = max(float(np.linalg.norm(start.direction)), 1e-300)
+        direction = start.direction * (_SHORT * np.sqrt(phi2) / length)
+        # Do not hand over after every sweep if there may be outliers: that takes many descents.
+        patient = start.patient and not self.problem.outliers
+        return Attempt(direction, start.denoiser, Setting(start.keep, start.inner, start.norm, patient))
 
     def usual_starts(self, number: int) -> Asks[Outcome | None]:
         """AMP from a batch of the starts for sparse signals."""

@@ -293,9 +293,9 @@ def cosine(a: Float, b: Float, turning: bool = False) -> float:
 
 
 def _drop_doubles(walks: list[Walk]) -> None:
-    """End each run that agrees with another one that explains more."""
+    """End each run that agrees with another one that explains more; but patient runs part again."""
     for walk in walks:
-        if walk.ended or walk.sweeps < _LOOK:
+        if walk.ended or walk.setting.patient or walk.sweeps < _LOOK:
             continue
         for other in walks:
             alive = other is not walk and (other.settled or not other.ended)

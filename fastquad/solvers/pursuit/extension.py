@@ -19,6 +19,7 @@ from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.measurements.contractions import Block
 from fastquad.numerics import quartic
 from fastquad.numerics.levenberg_marquardt import Rule, on_block
+from fastquad.numerics.nonnegative import on_block as nonnegative_on_block
 from fastquad.solvers.pursuit.pairs import PairStore, Single
 from fastquad.typing import Asks, Float, Indices
 
@@ -42,17 +43,13 @@ class Support(NamedTuple):
     rss: float
 
 
-def refit(y: Float, block: Float, places: Indices, z: Float, rule: Rule = _STEP, *, turning: bool = False) -> Support:
-    """Levenberg–Marquardt on a support whose block is in memory."""
-    descent = on_block(y, z, block, rule, turning=turning)
-    return Support(places, descent.z, descent.square)
-
-
 class Extension:
-    """Extension of supports over all n coordinates."""
+    """Extension of supports over all n coordinates; with `nonnegative` no value goes below zero."""
 
-    def __init__(self, store: PairStore, y: Float, diagonals: Float, width: int = 1) -> None:
-        self.store, self.y, self.width = store, y, width
+    def __init__(
+        self, store: PairStore, y: Float, diagonals: Float, width: int = 1, *, nonnegative: bool = False
+    ) -> None:
+        self.store, self.y, self.width, self.nonnegative = store, y, width, nonnegative
         self.square = float(y @ y)
         # The data that the pairs are fitted to: centred if they are.
         self.target = y - y.mean() if store.centre else y
@@ -137,7 +134,8 @@ class Extension:
         unit = self.store.padded(r / size)
         rW, ra = scale * size * (W @ unit), scale * size * (diagonals @ unit)
         WW, Wa, aa = (scale**2 * np.einsum("jl,jl->j", *pair) for pair in ((W, W), (W, diagonals), (diagonals,) * 2))
-        return quartic.minimise(-4 * rW, 4 * WW - 2 * ra, 4 * Wa, aa)
+        best_value = quartic.minimise_upwards if self.nonnegative else quartic.minimise
+        return best_value(-4 * rW, 4 * WW - 2 * ra, 4 * Wa, aa)
 
     def _pair_changes(self, r: Float, W: Single) -> tuple[Float, Float]:
         """The best values at pairs of places to first order, (pairs, 2), and the change of the RSS."""
@@ -154,7 +152,7 @@ class Extension:
     def _refit(self, places: Indices, z: Float) -> Asks[Support]:
         """Fit in the precision of the pairs, and in double precision once their rounding shows."""
         yield from self.store.read_pairs(places, places)
-        support = refit(self.target, self.store.block(places), places, z, turning=self.width > 1)
+        support = self._fitted(self.target, self.store.block(places), Support(places, z, np.inf), _STEP)
         if support.rss < _SINGLE**2 * self.square:
             support = yield from self.polish(support)
         return support
@@ -162,4 +160,12 @@ class Extension:
     def polish(self, support: Support) -> Asks[Support]:
         """Fit in double precision, to A itself."""
         block = yield Block(self.store.order[support.places])
-        return refit(self.y, block, support.places, support.z, _POLISH, turning=self.width > 1)
+        return self._fitted(self.y, block, support, _POLISH)
+
+    def _fitted(self, y: Float, block: Float, support: Support, rule: Rule) -> Support:
+        """Levenberg–Marquardt on a support whose block is in memory."""
+        if self.nonnegative:
+            bounded = nonnegative_on_block(y, support.z, block)
+            return Support(support.places, bounded.z, bounded.square)
+        descent = on_block(y, support.z, block, rule, turning=self.width > 1)
+        return Support(support.places, descent.z, descent.square)

@@ -2,7 +2,8 @@
 
 A run starts from one coordinate and adds, one at a time, the coordinate j with the largest gain, `<r, W_j>²/|W_j|²`;
 for the first three additions the gain is exact, with the values of the other members adjusted. Levenberg–Marquardt
-follows each addition. Runs are independent small dense algebra: they are compiled (kernels/growth.h), and spread over
+follows each addition. For x >= 0 a coordinate is added with a value u >= 0 only, and those that the descent takes to
+zero stay there until the gradient pushes them up again. Runs are independent small dense algebra: they are compiled (kernels/growth.h), and spread over
 threads.
 """
 
@@ -38,10 +39,10 @@ class Grown(NamedTuple):
 
 
 class Growth:
-    """Runs on the packed block of a store."""
+    """Runs on the packed block of a store; with `nonnegative` no value goes below zero."""
 
-    def __init__(self, store: PairStore, y: Float, width: int = 1) -> None:
-        self.store = store
+    def __init__(self, store: PairStore, y: Float, width: int = 1, *, nonnegative: bool = False) -> None:
+        self.store, self.nonnegative = store, nonnegative
         #: The number of places that are added together: 2 for Re and Im of a complex entry.
         self.width = width
         # Scale y and A to one, so that nothing overflows single precision: the kernels find x/unit.
@@ -133,7 +134,7 @@ class Growth:
         return whole, np.array([values.get(int(a), 0.0) for a in whole])
 
     def _block(self) -> kernel.Block:
-        return kernel.Block(self.store.pairs, self.y, self.store.p, self.width)
+        return kernel.Block(self.store.pairs, self.y, self.store.p, self.width, self.nonnegative)
 
     def _scratch(self) -> NDArray[np.float32]:
         return np.empty(self._block().work_size, dtype=np.float32)

@@ -11,6 +11,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, Step
 from fastquad.measurements.contractions import Diagonals
 from fastquad.numerics.levenberg_marquardt import Rule
+from fastquad.priors.sparse import Sparse
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.solvers.parts.noise_fit import score, stepwise
 from fastquad.solvers.pursuit.beam import beam
@@ -61,7 +62,9 @@ class Search:
         order = (width * order[:, None] + np.arange(width)).reshape(-1)
         max_rows = int(_ROWS_SHARE * problem.memory / (4 * problem.m * problem.n))
         store = PairStore(problem.m, order, scale, max_rows, centre=not entries.centred)
-        return cls(problem, store, Growth(store, y, width), Extension(store, problem.y, diagonals, width))
+        nonnegative = isinstance(problem.prior, Sparse) and problem.prior.nonnegative
+        growth = Growth(store, y, width, nonnegative=nonnegative)
+        return cls(problem, store, growth, Extension(store, problem.y, diagonals, width, nonnegative=nonnegative))
 
     @property
     def exact(self) -> bool:
