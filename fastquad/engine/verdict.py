@@ -191,7 +191,7 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     outcome = replace(outcome, stderr=stderr, error=error, note=f"{outcome.note} {found.reason}".strip())
     if found.reason:
         return Verdict(Status.AMBIGUOUS, outcome)
-    return Verdict(Status.CONVERGED if error < _trusted(problem) else Status.NOISY, outcome)
+    return _by_error(problem, outcome, error)
 
 
 def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]:
@@ -203,6 +203,21 @@ def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]
         found = yield from doubt_in_noise(problem, outcome.x, outcome.noise, error, outcome.entries, weighed=True)
     if found.reason:
         return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {found.reason}".strip()))
+    return _by_error(problem, outcome, error)
+
+
+def _by_error(problem: Problem, outcome: Outcome, error: float) -> Verdict:
+    """The verdict on signal in noise that the data distinguish from others.
+
+    Where the prior allows for many small coordinates δ, they may be what is left, in place of noise: for m < n they look
+    alike, because `2 x^T Ã_i δ` is as random as noise is. It is √2 |δ|/|x| times as large as `x^T Ã_i x`.
+    """
+    prior, m = problem.prior, problem.m
+    if prior is not None and prior.compressible and problem.noise is None and m < problem.unknowns:
+        spare = max(1, m - int(np.count_nonzero(outcome.x)))
+        error = math.hypot(error, outcome.residual * math.sqrt(m / (2 * spare)))
+        note = f"What is left may be many small coordinates as well as noise: the error of {error:.2g} allows for both."
+        outcome = replace(outcome, error=error, note=f"{outcome.note} {note}".strip())
     return Verdict(Status.CONVERGED if error < _trusted(problem) else Status.NOISY, outcome)
 
 

@@ -172,6 +172,8 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
     signed: bool = True
     #: Whether a signal is given by a code: the certificate can then only count its numbers.
     decoded: ClassVar[bool] = False
+    #: Whether many small coordinates may be left beside those that are found: they count in the error of an answer.
+    compressible: ClassVar[bool] = False
     #: The few values that a coordinate can have, ascending; None if there is a continuum.
     alphabet: Float | None = None
     #: Whether AMP hands over by rounding to `nearest`, for signals without a continuum.

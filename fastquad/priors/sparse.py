@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -200,6 +200,18 @@ class Sparse(Prior):
             return False
         nonzero = np.abs(x) > small
         return self.k is None or int(np.count_nonzero(nonzero)) <= self.k
+
+
+class Coefficients(Sparse):
+    """The coefficients of a signal in its basis, in which few signals are quite sparse."""
+
+    compressible: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, prior: Sparse) -> Coefficients:
+        """What a prior with a basis says of the coefficients."""
+        told = {each.name: getattr(prior, each.name) for each in fields(prior)}
+        return cls(**{**told, "basis": None})
 
 
 def _labels(groups: Any) -> Any:

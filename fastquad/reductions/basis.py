@@ -19,7 +19,7 @@ from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.structured.basis import BasisTensor
 from fastquad.priors import basis
-from fastquad.priors.sparse import Sparse
+from fastquad.priors.sparse import Coefficients, Sparse
 from fastquad.solution import Solution, SolutionBatch, distance
 from fastquad.system.memory import budget
 from fastquad.typing import Number
@@ -59,7 +59,7 @@ def _solve(solve: Callable[..., Any], A: Any, y: Any, prior: Sparse, options: di
     X_true = _signals(options.pop("x_true", None), "x_true", len(Y), n)
     seen: list[list[float]] = [[] for _ in Y]
     options["callback"] = _watched(options.get("callback"), D, X_true, seen)
-    options["prior"] = replace(prior, basis=None)
+    options["prior"] = Coefficients.of(prior)
     found = solve(_in_basis(measurements, D, options.get("memory")), Y, **options)
     answers = [_as_signal(each, D, None if X_true is None else seen[i]) for i, each in enumerate(found)]
     return cast(Solution, SolutionBatch(answers)) if batch else answers[0]
