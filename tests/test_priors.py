@@ -417,6 +417,21 @@ def test_what_is_not_quite_sparse_in_its_basis_is_no_noise():
     assert claimed >= 4
 
 
+@pytest.mark.parametrize("negative", [False, True])
+def test_values_below_zero_are_no_noise(negative):
+    """A signal told non-negative that has a few negative values, in noise: what they leave is not called noise."""
+    rng = np.random.default_rng(7)
+    A, x = gaussian(50, 60, rng), np.zeros(60)
+    x[:5] = 1.8, 0.9, *((-0.3, -0.35, -0.3) if negative else (0.3, 0.35, 0.3))
+    y = fq.measure(A, x) + 0.05 * float(x @ x) * rng.standard_normal(50)
+    solution = fq.solve(A, y, prior=fq.Sparse(nonnegative=True))
+    assert solution.success is not negative
+    if negative:
+        assert "not as `prior` says" in solution.message
+    else:
+        assert fq.distance(solution.x, x, signed=True) < 0.1
+
+
 def test_more_columns_than_coordinates():
     rng = np.random.default_rng(17)
     D = np.concatenate([np.eye(50), basis.matrix("dct", 50)], axis=1)

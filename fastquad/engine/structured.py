@@ -23,7 +23,7 @@ from fastquad.engine.rivals import Measure, names
 from fastquad.engine.twins import Twins
 from fastquad.measurements.contractions import Compress, Diagonals, Products, Rows
 from fastquad.measurements.dense.raw import RawTensor
-from fastquad.numerics.quartic import minimise
+from fastquad.numerics.quartic import minimise, minimise_upwards
 from fastquad.priors.base import Prior
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float
@@ -100,11 +100,12 @@ def _one_changed(answer: Answer, tests: Twins, values: Float) -> str:
     return ""
 
 
-def other_values_fit(problem: Problem, x: Float) -> Asks[bool]:
+def other_values_fit(problem: Problem, x: Float, *, below: bool = False) -> Asks[bool]:
     """Whether the residual of x is not noise, but comes from a few coordinates that have none of the prior's values.
 
     Coordinates are changed one after the other, those that lower |r|² most first, and then fitted together. It is noise
-    unless `m ln |r|²` falls by more than 2 ln n + ln m for each, and something to spare.
+    unless `m ln |r|²` falls by more than 2 ln n + ln m for each, and something to spare. With `below`, x >= 0, and only
+    its zeros are changed, to values below zero.
     """
     m, n, x = problem.m, problem.n, x.copy()
     W = yield Products(x)
@@ -114,10 +115,13 @@ def other_values_fit(problem: Problem, x: Float) -> Asks[bool]:
     chosen: list[int] = []
     rows: list[Float] = []
     for count in range(1, min(_CHANGED, m // _EACH) + 1):
-        change, gain = minimise(
-            4 * r @ W, 4 * np.einsum("ij,ij->j", W, W) + 2 * r @ diagonals, 4 * np.einsum("ij,ij->j", W, diagonals),
-            np.einsum("ij,ij->j", diagonals, diagonals),
-        )  # fmt: skip
+        WW, Wa, aa = (np.einsum("ij,ij->j", *pair) for pair in ((W, W), (W, diagonals), (diagonals, diagonals)))
+        c1, c2, c3 = 4 * r @ W, 4 * WW + 2 * r @ diagonals, 4 * Wa
+        if below:
+            down, gain = minimise_upwards(-c1, c2, -c3, aa)
+            change, gain = -down, np.where(x == 0, gain, 0.0)
+        else:
+            change, gain = minimise(c1, c2, c3, aa)
         gain[chosen] = 0.0
         chosen.append(int(np.argmin(gain)))
         rows.append((yield Rows(np.array(chosen[-1:])))[:, 0])

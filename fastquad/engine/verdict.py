@@ -169,6 +169,8 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         return (yield from _improved(problem, outcome, look.better))
     if look.misfit:
         return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {look.misfit}".strip()))
+    if getattr(problem.prior, "nonnegative", False) and (yield from other_values_fit(problem, outcome.x, below=True)):
+        return Verdict(Status.STAGNATED, replace(outcome, error=None, stderr=None, note=_NOT_AS_TOLD))
     if outcome.error is not None and outcome.entries is not None and outcome.entries.independent:
         if look.unseen:
             return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {look.unseen}".strip()))
@@ -209,8 +211,8 @@ def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]
 def _by_error(problem: Problem, outcome: Outcome, error: float) -> Verdict:
     """The verdict on signal in noise that the data distinguish from others.
 
-    Where the prior allows for many small coordinates δ, they may be what is left, in place of noise: for m < n they look
-    alike, because `2 x^T Ã_i δ` is as random as noise is. It is √2 |δ|/|x| times as large as `x^T Ã_i x`.
+    Where the prior allows for many small coordinates δ, they may be what is left, in place of noise. For m < n they
+    look alike, because `2 x^T Ã_i δ` is as random as noise is; it is √2 |δ|/|x| times as large as `x^T Ã_i x`.
     """
     prior, m = problem.prior, problem.m
     if prior is not None and prior.compressible and problem.noise is None and m < problem.unknowns:
