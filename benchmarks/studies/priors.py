@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from fastquad._kernels.gibbs import Chain
+from fastquad._kernels.growth import MULTIPLE
 
 import fastquad as fq
 
@@ -99,9 +101,14 @@ CELLS: dict[str, tuple[Callable[..., Case], list[tuple[tuple[int, ...], int, flo
 }  # fmt: skip
 
 
-#: What is compared under noise: the maker and its arguments. The noise has the standard deviation 0.1 |x|².
-NOISY = {"nonnegative": (nonnegative, (20, 75)), "piecewise": (piecewise, (10, 64))}
-SIGMA = 0.1
+#: What is compared under noise: the maker, its arguments, and the standard deviation of the noise relative to |x|².
+NOISY: list[tuple[Callable[..., Case], tuple[int, ...], float]] = [
+    (piecewise, (10, 64), 0.1), (nonnegative, (20, 75), 0.1), (nonnegative, (20, 60), 0.1),
+    (nonnegative, (20, 50), 0.03), (nonnegative, (30, 75), 0.1), (nonnegative, (30, 75), 0.03),
+    (nonnegative, (40, 75), 0.03), (nonnegative, (40, 100), 0.1),
+]  # fmt: skip
+# The sweeps of the sampler from x itself: the first ones are not counted.
+SWEEPS, UNCOUNTED = 1000, 200
 
 
 def trial(make: Callable[..., Case], arguments: tuple[int, ...], seed: int, max_time: float | None) -> tuple[bool, Any]:
@@ -138,23 +145,41 @@ def study(name: str, instances: int, seed: int, max_time: float | None) -> None:
 
 
 def noise(instances: int, seed: int) -> None:
-    """Print the median errors under noise, with each prior and without."""
-    for name, (make, arguments) in NOISY.items():
-        errors: list[tuple[float, float, float]] = []
+    """Print the median errors under noise, with each prior and without, and of those who are told more."""
+    print("medians: with the prior | without | least squares told where x is nonzero, or jumps | mean, from x")
+    for make, arguments, sigma in NOISY:
+        errors: list[list[float]] = []
         for i in range(instances):
             rng = np.random.default_rng([seed + i, *arguments])
             case = make(*arguments, rng)
             A = rng.standard_normal((case.m, case.x.size, case.x.size))
-            y = fq.measure(A, case.x) + SIGMA * float(case.x @ case.x) * rng.standard_normal(case.m)
-            told, alone = fq.solve(A, y, prior=case.prior), fq.solve(A, y)
-            oracle = fq.distance(least_squares(A, y, case), case.x)
-            errors.append((fq.distance(told.x, case.x), fq.distance(alone.x, case.x), oracle))
-        told_error, alone_error, oracle = np.median(errors, axis=0)
-        print(
-            f"{name:12} {arguments!s:10} median error {told_error:.3f}, without the prior {alone_error:.3f}, of least "
-            f"squares where x is known to be nonzero, or to jump, {oracle:.3f}",
-            flush=True,
-        )
+            level = sigma * float(case.x @ case.x)
+            y = fq.measure(A, case.x) + level * rng.standard_normal(case.m)
+            told, alone = fq.solve(A, y, prior=case.prior).x, fq.solve(A, y).x
+            best = posterior_mean(A, y, case.x, level, rng) if make is nonnegative else np.zeros(case.x.size)
+            errors.append([fq.distance(x, case.x) for x in (told, alone, least_squares(A, y, case), best)])
+        medians = " | ".join(f"{error:.3f}" for error in np.median(errors, axis=0))
+        found = [int(np.count_nonzero(column < 0.25)) for column in np.transpose(errors)[:2]]
+        print(f"{make.__name__:12} {arguments!s:10} noise {sigma:4}: {medians}; error below .25: {found}", flush=True)
+
+
+def posterior_mean(A: np.ndarray, y: np.ndarray, x: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
+    """The mean of x >= 0 given y, by a chain that starts at x and is told the noise and the size of x."""
+    m, n = A.shape[:2]
+    rows, columns = np.tril_indices(n)
+    length = -(-m // MULTIPLE) * MULTIPLE
+    pairs, padded = np.zeros((rows.size, length), dtype=np.float32), np.zeros(length, dtype=np.float32)
+    pairs[:, :m] = ((A[:, rows, columns] + A[:, columns, rows]) / 2).T
+    padded[:m] = y
+    z, work = x.copy(), np.empty((n + 1, length), dtype=np.float32)
+    share = np.count_nonzero(x) / n
+    chain = Chain(pairs, padded, z, work, rho=share, norm2=float(x @ x), positive=True)
+    total = np.zeros(n)
+    for sweep in range(SWEEPS):
+        order = rng.permutation(n)[None]
+        chain.anneal(np.array([0.5 / level**2]), order, rng.random((1, n)), rng.standard_normal((1, n)))
+        total += z * (sweep >= UNCOUNTED)
+    return total / (SWEEPS - UNCOUNTED)
 
 
 def least_squares(A: np.ndarray, y: np.ndarray, case: Case) -> np.ndarray:

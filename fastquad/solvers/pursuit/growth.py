@@ -3,8 +3,8 @@
 A run starts from one coordinate and adds, one at a time, the coordinate j with the largest gain, `<r, W_j>²/|W_j|²`;
 for the first three additions the gain is exact, with the values of the other members adjusted. Levenberg–Marquardt
 follows each addition. For x >= 0 a coordinate is added with a value u >= 0 only, and those that the descent takes to
-zero stay there until the gradient pushes them up again. Runs are independent small dense algebra: they are compiled (kernels/growth.h), and spread over
-threads.
+zero stay there until the gradient pushes them up again. Runs are independent small dense algebra: they are compiled
+(kernels/growth.h), and spread over threads.
 """
 
 from __future__ import annotations
