@@ -24,36 +24,43 @@ INLINE const STORED *OF(tile_after)(const STORED *P, ptrdiff_t n, ptrdiff_t j0, 
 #define NUMBER double
 #define NUMBER_BITS 64
 #define IN(f) OF(f)
-#define panel_times AT(panel_times_double)
+#define panel_cells AT(panel_cells_double)
+#define panel_down AT(panel_down_double)
+#define spread AT(spread_double)
 #include "tiles.inc.h"
 #undef NUMBER
 #undef NUMBER_BITS
 #undef IN
-#undef panel_times
+#undef panel_cells
+#undef panel_down
+#undef spread
 
 #if STORED_BITS < 64
 #define NUMBER float
 #define NUMBER_BITS 32
 #define IN(f) OF(f##_single)
-#define panel_times AT(panel_times_float)
+#define panel_cells AT(panel_cells_float)
+#define panel_down AT(panel_down_float)
+#define spread AT(spread_float)
 #include "tiles.inc.h"
 #undef NUMBER
 #undef NUMBER_BITS
 #undef IN
-#undef panel_times
+#undef panel_cells
+#undef panel_down
+#undef spread
 #endif
 
 /* out[r, s, l] += Σ_{k < count} Ã_l[j + r, j + k] x[k, s] for the four rows of a group, of which a is the first cell. */
 INLINE void OF(group_times)(
     const STORED *a, ptrdiff_t count, const double *x, ptrdiff_t b, double *tile, double *out) {
-    const walk along = {LANES, CELL, GROUP * CELL, 0};
     const upcoming next = OF(columns_at)(a + STRETCH_AHEAD * CELL, GROUP, 1);
 #if STORED_BITS == 64
     (void)tile;
-    AT(panel_times_double)(a, along, count, GROUP, x, b, out, next);
+    AT(panel_cells_double)(a, count, x, b, out, next);
 #else
     for (ptrdiff_t v = 0; v < count * CELL; v += WIDE) wide_store(tile + v, wide_load(a + v));
-    AT(panel_times_double)(tile, along, count, GROUP, x, b, out, next);
+    AT(panel_cells_double)(tile, count, x, b, out, next);
 #endif
 }
 
@@ -62,7 +69,6 @@ INLINE void OF(group_times)(
    TILE rows. */
 static void OF(packed_compress)(
     const STORED *P, ptrdiff_t n, const double *U, ptrdiff_t b, double *tile, double *rows, double *C) {
-    const walk along_rows = {LANES, b * LANES, GROUP * b * LANES, 0};
     const upcoming nothing = {NULL, 0, 0};
     memset(C, 0, b * b * LANES * sizeof(double));
     for (ptrdiff_t j0 = 0; j0 < n; j0 += TILE) {
@@ -76,6 +82,6 @@ static void OF(packed_compress)(
             for (ptrdiff_t k = j + GROUP; k < n; k += STRETCH)
                 OF(group_times)(OF(cell)(P, n, j, k), n - k < STRETCH ? n - k : STRETCH, U + k * b, b, tile, out);
         }
-        AT(panel_times_double)(rows, along_rows, height, b, U + j0 * b, b, C, nothing);
+        AT(panel_along_double)(rows, b * LANES, height, b, U + j0 * b, b, C, nothing);
     }
 }

@@ -11,8 +11,8 @@
    are in the L1 cache with what they are multiplied by. */
 enum { TILE = 32 };
 
-/* Numbers of scratch for a tile; rows are an odd number of cache lines apart, lest they fall on the same lines of a cache. */
-enum { TILE_ROW = (TILE + 1) * LANES, TILE_SIZE = TILE * TILE_ROW };
+/* Numbers of scratch for a tile: groups of rows, each with a cell more, lest they fall on the same lines of a cache. */
+enum { TILE_GROUP = (TILE + 1) * CELL, TILE_SIZE = TILE / GROUP * TILE_GROUP };
 
 /* Columns of a group of rows that compress takes at once, 16 kB of doubles in all lanes, in the L1 cache; and how many
    columns before their use they are prefetched. */
@@ -27,12 +27,6 @@ enum { SQUARE = 32 };
 
 /* Entries of all lanes that are put into rows of one lane each at once: a cache line of doubles. */
 enum { SPREAD_AT_ONCE = 8 };
-
-/* How panel_times goes through entries of all lanes: rows are `row` apart, four steps are `step` apart, the next four
-   are `jump` from these, and each jump is longer than the one before by `change`. */
-typedef struct {
-    ptrdiff_t row, step, jump, change;
-} walk;
 
 /* What will be needed next: with every four steps the following `lines` cache lines from `place` on are prefetched, into
    the L1 cache where they are `near`, else into the L2 cache. */

@@ -9,38 +9,42 @@
 #define NUMBER double
 #define NUMBER_IS_FLOAT 0
 #define PANEL(f) AT(f##_double)
-#define PARTS PARTS_OF_ENTRY
 #define VECTOR wide
+#define VECTOR_SIZE WIDE
 #define VECTOR_ALL wide_all
 #define VECTOR_LOAD wide_load_f64
 #define VECTOR_FMA wide_fma
+#define VECTOR_PART(a, part) (a)
 #include "panel.inc.h"
 #undef NUMBER
 #undef NUMBER_IS_FLOAT
 #undef PANEL
-#undef PARTS
 #undef VECTOR
+#undef VECTOR_SIZE
 #undef VECTOR_ALL
 #undef VECTOR_LOAD
 #undef VECTOR_FMA
+#undef VECTOR_PART
 
 #define NUMBER float
 #define NUMBER_IS_FLOAT 1
 #define PANEL(f) AT(f##_float)
-#define PARTS SINGLE_PARTS
-#define VECTOR singles
-#define VECTOR_ALL singles_all
-#define VECTOR_LOAD singles_load_f32
-#define VECTOR_FMA singles_fma
+#define VECTOR floats
+#define VECTOR_SIZE FLOATS
+#define VECTOR_ALL floats_all
+#define VECTOR_LOAD floats_load
+#define VECTOR_FMA floats_fma
+#define VECTOR_PART wide_of_floats
 #include "panel.inc.h"
 #undef NUMBER
 #undef NUMBER_IS_FLOAT
 #undef PANEL
-#undef PARTS
 #undef VECTOR
+#undef VECTOR_SIZE
 #undef VECTOR_ALL
 #undef VECTOR_LOAD
 #undef VECTOR_FMA
+#undef VECTOR_PART
 
 #define STORED double
 #define OF(f) AT(f##_f64)

@@ -67,11 +67,17 @@ simd = simd_name().decode()
 
 
 cdef void* scratch(Py_ssize_t size) except NULL nogil:
-    cdef void* p = malloc(size if size > 0 else 1)
+    """Memory for `size` bytes from `lines` on."""
+    cdef void* p = malloc(size + 64)
     if p == NULL:
         with gil:
             raise MemoryError(f"no memory for {size} bytes of scratch")
     return p
+
+
+cdef inline double* lines(void* p) noexcept nogil:
+    """Where the first cache line begins: vectors that lie across two take twice as long."""
+    return <double*>((<size_t>p + 63) & ~<size_t>63)
 
 
 # -- the layout -------------------------------------------------------------------------------------------------
@@ -133,27 +139,31 @@ def products(const stored[:, :, ::1] P, const double[::1] x, double[:, ::1] W, P
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], block
     cdef double* w
     cdef double* whole
+    cdef void* memory
     with nogil:
-        w = <double*>scratch(padded(n) * (LANES + 1) * sizeof(double))
+        memory = scratch(padded(n) * (LANES + 1) * sizeof(double))
+        w = lines(memory)
         whole = w + padded(n) * LANES
         memset(whole + padded(n) - GROUP, 0, GROUP * sizeof(double))
         memcpy(whole, &x[0], n * sizeof(double))
         for block in range(start, stop):
             packed_products(&P[block, 0, 0], n, whole, w)
             lanes_apart(w, n, min(LANES, m - block * LANES), &W[block * LANES, 0])
-        free(w)
+        free(memory)
 
 
 def products_single(const narrow[:, :, ::1] P, const float[::1] x, double[:, ::1] W, Py_ssize_t start, Py_ssize_t stop):
     """W[i] = Ã_i x, in float"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], block
     cdef double* w
+    cdef void* memory
     with nogil:
-        w = <double*>scratch(padded(n) * LANES * (sizeof(double) + sizeof(float)))
+        memory = scratch(padded(n) * LANES * (sizeof(double) + sizeof(float)))
+        w = lines(memory)
         for block in range(start, stop):
             packed_products_single(&P[block, 0, 0], n, &x[0], <float*>(w + padded(n) * LANES), w)
             lanes_apart(w, n, min(LANES, m - block * LANES), &W[block * LANES, 0])
-        free(w)
+        free(memory)
 
 
 def products_on(const stored[:, :, ::1] P, const Py_ssize_t[::1] support, const double[::1] x, double[:, ::1] W,
@@ -161,15 +171,17 @@ def products_on(const stored[:, :, ::1] P, const Py_ssize_t[::1] support, const 
     """W[i] = Σ_{j in S} Ã_i[:, j] x_S[j]"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], s = support.shape[0], block
     cdef double* w
+    cdef void* memory
     if s == 0:
         W[start * LANES:min(m, stop * LANES), :] = 0
         return
     with nogil:
-        w = <double*>scratch(padded(n) * LANES * sizeof(double))
+        memory = scratch(padded(n) * LANES * sizeof(double))
+        w = lines(memory)
         for block in range(start, stop):
             packed_products_on(&P[block, 0, 0], n, &support[0], s, &x[0], w)
             lanes_apart(w, n, min(LANES, m - block * LANES), &W[block * LANES, 0])
-        free(w)
+        free(memory)
 
 
 def products_batch(const stored[:, :, ::1] P, const double[:, ::1] x, double[:, :, ::1] W, Py_ssize_t start,
@@ -177,12 +189,14 @@ def products_batch(const stored[:, :, ::1] P, const double[:, ::1] x, double[:, 
     """W[i] = Ã_i x for signals in the columns of x"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], b = W.shape[2], block
     cdef double* w
+    cdef void* memory
     with nogil:
-        w = <double*>scratch((LANES * padded(n) * b + TILE_SIZE) * sizeof(double))
+        memory = scratch((LANES * padded(n) * b + TILE_SIZE) * sizeof(double))
+        w = lines(memory)
         for block in range(start, stop):
             packed_products_batch(&P[block, 0, 0], n, &x[0, 0], b, w + LANES * padded(n) * b, w)
             lanes_apart(w, n * b, min(LANES, m - block * LANES), &W[block * LANES, 0, 0])
-        free(w)
+        free(memory)
 
 
 def products_batch_single(const narrow[:, :, ::1] P, const float[:, ::1] x, double[:, :, ::1] W, Py_ssize_t start,
@@ -190,12 +204,14 @@ def products_batch_single(const narrow[:, :, ::1] P, const float[:, ::1] x, doub
     """W[i] = Ã_i x for signals in the columns of x, in float"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], b = W.shape[2], block
     cdef double* w
+    cdef void* memory
     with nogil:
-        w = <double*>scratch((LANES * padded(n) * b + TILE_SIZE) * sizeof(double))
+        memory = scratch(LANES * padded(n) * b * sizeof(double) + (TILE_SIZE + TILE * b * LANES) * sizeof(float))
+        w = lines(memory)
         for block in range(start, stop):
             packed_products_batch_single(&P[block, 0, 0], n, &x[0, 0], b, <float*>(w + LANES * padded(n) * b), w)
             lanes_apart(w, n * b, min(LANES, m - block * LANES), &W[block * LANES, 0, 0])
-        free(w)
+        free(memory)
 
 
 def compress(const stored[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] U, double[:, :, ::1] C, Py_ssize_t start,
@@ -204,8 +220,10 @@ def compress(const stored[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] U, do
     cdef Py_ssize_t m = C.shape[0], b = C.shape[1], block, q, s, l
     cdef double* c
     cdef double* tile
+    cdef void* memory
     with nogil:
-        c = <double*>scratch((LANES * b * b + TILE_SIZE + LANES * TILE * b) * sizeof(double))
+        memory = scratch((LANES * b * b + TILE_SIZE + LANES * TILE * b) * sizeof(double))
+        c = lines(memory)
         tile = c + LANES * b * b
         for block in range(start, stop):
             packed_compress(&P[block, 0, 0], n, &U[0, 0], b, tile, tile + TILE_SIZE, c)
@@ -213,7 +231,7 @@ def compress(const stored[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] U, do
                 for q in range(b):
                     for s in range(b):
                         C[block * LANES + l, q, s] = c[(q * b + s) * LANES + l] + c[(s * b + q) * LANES + l]
-        free(c)
+        free(memory)
 
 
 def quadratic(const stored[:, :, ::1] P, Py_ssize_t n, const double[::1] z, const double[::1] v, double[::1] q,

@@ -13,8 +13,9 @@
    that the rest of the code calls. The environment variable FASTQUAD_SIMD (baseline, v3 or v4) forces a lower level, for
    comparison. No fast-math anywhere.
 
-   VECTORS. A leaf writes `wide` for WIDE doubles and `singles` for SINGLES floats, as many as a register of its level
-   holds, and `vec` for four doubles at every level. Their functions are in vector.inc.h. */
+   VECTORS. A leaf writes `wide` for WIDE doubles and `floats` for FLOATS floats, as many as a register of its level holds,
+   `singles` for SINGLES floats, at most eight, and `vec` for four doubles at every level. Their functions are in
+   vector.inc.h. */
 #ifndef FASTQUAD_SIMD_H
 #define FASTQUAD_SIMD_H
 
@@ -111,6 +112,7 @@ typedef struct { double at[4]; } vec;
 /* Each of these names stands for that of the level which is being compiled. */
 #define wide AT(wide_)
 #define singles AT(singles_)
+#define floats AT(floats_)
 #define wide_all AT(wide_all_)
 #define wide_load_f64 AT(wide_load_f64_)
 #define wide_load_f32 AT(wide_load_f32_)
@@ -119,6 +121,11 @@ typedef struct { double at[4]; } vec;
 #define wide_add AT(wide_add_)
 #define wide_mul AT(wide_mul_)
 #define wide_fma AT(wide_fma_)
+#define floats_all AT(floats_all_)
+#define floats_load AT(floats_load_)
+#define floats_store AT(floats_store_)
+#define floats_fma AT(floats_fma_)
+#define wide_of_floats AT(wide_of_floats_)
 #define singles_all AT(singles_all_)
 #define singles_load_f32 AT(singles_load_f32_)
 #define singles_load_f16 AT(singles_load_f16_)

@@ -1,7 +1,8 @@
 /* Vectors for one level of SIMD; see simd.h.
 
    wide      WIDE doubles: loads convert from what is stored (double, float, or the bits of a 16-bit float)
-   singles   SINGLES floats
+   singles   SINGLES floats, at most an entry of all lanes
+   floats    FLOATS floats, all that a register holds; wide_of_floats is its part of WIDE floats as doubles
    vec       four doubles at every level, with sums and transposes across vectors */
 
 /* The float of a 16-bit one, whose exponent is moved to its place by a multiplication: right for every finite number. */
@@ -76,6 +77,18 @@ INLINE void vec_store_f32(float *p, vec a) {
 }
 #endif
 
+#if FLOATS > SINGLES
+typedef float floats __attribute__((vector_size(4 * FLOATS)));
+typedef float AT(floats_in_memory) __attribute__((vector_size(4 * FLOATS), aligned(4), may_alias));
+INLINE floats floats_all(float a) { return (floats)_mm512_set1_ps(a); }
+INLINE floats floats_load(const float *p) { return *(const AT(floats_in_memory) *)p; }
+INLINE void floats_store(float *p, floats a) { *(AT(floats_in_memory) *)p = a; }
+INLINE floats floats_fma(floats a, floats b, floats c) { return a * b + c; }
+INLINE wide wide_of_floats(floats a, int part) {
+    return (wide)_mm512_cvtps_pd(part ? _mm512_extractf32x8_ps((__m512)a, 1) : _mm512_castps512_ps256((__m512)a));
+}
+#endif
+
 INLINE vec vec_load_f64(const double *p) { return *(const vec_in_memory *)p; }
 INLINE void vec_store_f64(double *p, vec a) { *(vec_in_memory *)p = a; }
 INLINE vec vec_all(double a) { return (vec){a, a, a, a}; }
@@ -109,6 +122,19 @@ INLINE vec vec_all(double v) { vec a; for (int i = 0; i < 4; i++) a.at[i] = v; r
 INLINE vec vec_add(vec a, vec b) { for (int i = 0; i < 4; i++) a.at[i] += b.at[i]; return a; }
 INLINE vec vec_mul(vec a, vec b) { for (int i = 0; i < 4; i++) a.at[i] *= b.at[i]; return a; }
 INLINE vec vec_fma(vec a, vec b, vec c) { for (int i = 0; i < 4; i++) c.at[i] += a.at[i] * b.at[i]; return c; }
+#endif
+
+#if FLOATS == SINGLES
+typedef singles floats;
+INLINE floats floats_all(float a) { return singles_all(a); }
+INLINE floats floats_load(const float *p) { return singles_load_f32(p); }
+INLINE void floats_store(float *p, floats a) { singles_store(p, a); }
+INLINE floats floats_fma(floats a, floats b, floats c) { return singles_fma(a, b, c); }
+INLINE wide wide_of_floats(floats a, int part) {
+    float t[FLOATS];
+    singles_store(t, a);
+    return wide_load_f32(t + part * WIDE);
+}
 #endif
 
 INLINE vec vec_load_f16(const uint16_t *p) {
