@@ -55,16 +55,31 @@ INLINE void PANEL(clear)(int rows, int signals, VECTOR acc[ROWS][PARTS][SIGNALS_
             for (int s = 0; s < signals; s++) acc[r][h][s] = VECTOR_ALL(0);
 }
 
-/* out[r, s, l] += acc[r, s, l] in double, for vectors of rows that are `row` apart, and `entry` the entries of a vector. */
+/* out += sum */
+INLINE void PANEL(add_wide)(double *out, wide sum) { wide_store(out, wide_add(wide_load_f64(out), sum)); }
+
+/* out[s, l] += acc[s, l] in double, for one vector; its entries are `apart` in out, or all added to the same where that is 0. */
+INLINE void PANEL(add_vector)(double *out, ptrdiff_t apart, VECTOR acc) {
+#if NUMBER_IS_FLOAT && FLOATS == 16
+    if (apart == 0) { /* in float, a conversion less */
+        float both[FLOATS];
+        floats_store(both, acc);
+        singles_store(both, singles_add(singles_load_f32(both), singles_load_f32(both + LANES)));
+        PANEL(add_wide)(out, wide_load_f32(both));
+        return;
+    }
+#endif
+    for (int part = 0; part < VECTOR_SIZE; part += WIDE)
+        PANEL(add_wide)(out + part / LANES * apart + part % LANES, VECTOR_PART(acc, part / WIDE));
+}
+
+/* out[r, s, l] += acc[r, s, l], for vectors of rows that are `row` apart. */
 INLINE void PANEL(add_to)(
-    double *out, ptrdiff_t row, ptrdiff_t entry, int rows, int signals, VECTOR acc[ROWS][PARTS][SIGNALS_ALONG]) {
+    double *out, ptrdiff_t row, ptrdiff_t apart, int rows, int signals, VECTOR acc[ROWS][PARTS][SIGNALS_ALONG]) {
     for (int r = 0; r < rows; r++)
         for (int h = 0; h < PARTS; h++)
             for (int s = 0; s < signals; s++)
-                for (int part = 0; part < VECTOR_SIZE; part += WIDE) {
-                    double *o = out + r * row + part / LANES * entry + s * LANES + h * VECTOR_SIZE + part % LANES;
-                    wide_store(o, wide_add(wide_load_f64(o), VECTOR_PART(acc[r][h][s], part / WIDE)));
-                }
+                PANEL(add_vector)(out + r * row + s * LANES + h * VECTOR_SIZE, apart, acc[r][h][s]);
 }
 
 /* Prefetch the cache lines from..to of what is next. */
