@@ -170,6 +170,29 @@ def test_measurements_that_bend_are_noticed():
     assert straight.error < 0.05
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_bend_that_noise_blurs_is_noticed(seed):
+    """The mean of y shows nothing where the noise is larger than the signal; that it grows with the signal does."""
+    problem = fq.problems.gaussian(m=400, n=80, k=4, unit_norm=True, rng=seed)
+    q = problem.y + 1.2 * np.random.default_rng(seed).standard_normal(400)
+    straight, bent = fq.solve(problem.A, q), fq.solve(problem.A, q * np.abs(q))
+    assert straight.success
+    assert "sensor saturates" not in straight.message
+    assert "sensor saturates" in bent.message
+    off = fq.distance(bent.x, problem.x)
+    assert off > 0.4
+    assert not bent.success
+    assert 0.5 * off < bent.error < 2 * off
+
+
+def test_rounding_is_no_bend():
+    rng = np.random.default_rng(7)
+    for step in (0.5, 1.0):
+        p = rng.standard_normal((100, 150))
+        y = step * np.round((p + 0.1 * rng.standard_normal(p.shape)) / step)
+        assert not any(bend(*each) for each in zip(y, y - p, strict=True))
+
+
 def test_noise_is_no_bend():
     rng = np.random.default_rng(4)
     p, e = rng.standard_normal((2, 400, 200))
