@@ -41,12 +41,23 @@ class Known(NamedTuple):
     members: Indices | None = None
     block: Float | None = None
 
+    def on(self, places: Indices) -> Float | None:
+        """`Ã_i[P, P]` for these places P; None if it has not been read."""
+        if self.block is None or self.members is None or not np.isin(places, self.members).all():
+            return None
+        where = np.argsort(self.members)
+        position = where[np.searchsorted(self.members, places, sorter=where)]
+        return np.ascontiguousarray(self.block[:, position[:, None], position])
+
 
 class Answer:
-    """x, its products W (m, n) and residuals r, and the unknowns S that are not zero."""
+    """x, its products W (m, n) and residuals r, and the unknowns S that are not zero.
 
-    def __init__(self, problem: Problem, x: Float, W: Float, r: Float, known: Known) -> None:
-        self.problem, self.known = problem, known
+    Unless it is `whole`, W has been read on the support of x alone, and is zero elsewhere.
+    """
+
+    def __init__(self, problem: Problem, x: Float, W: Float, r: Float, known: Known, whole: bool = True) -> None:
+        self.problem, self.known, self.whole = problem, known, whole
         given = problem.support
         allowed = np.arange(problem.n) if given is None else given
         #: The unknowns: coordinates that may be nonzero, and whose values are not known.
@@ -57,9 +68,25 @@ class Answer:
     def read(problem: Problem, x: Float, known: Known | None) -> Asks[Answer]:
         """Read the answer x, using what is known of it."""
         known = known or Known()
+        if known.W is None and (block := known.on(np.flatnonzero(x))) is not None:
+            W = np.zeros((problem.m, problem.n))
+            W[:, x != 0] = block @ x[x != 0]
+            return Answer(problem, x, W, W @ x - problem.y, known, whole=False)
         W = known.W if known.W is not None else (yield Products(x))
         r = known.r if known.r is not None and known.W is not None else W @ x - problem.y
         return Answer(problem, x, W, r, known)
+
+    def complete(self) -> Asks[None]:
+        """Read W on all coordinates."""
+        if not self.whole:
+            W = yield Products(self.x)
+            self._take(self.x, W, W @ self.x - self.problem.y)
+            self.whole = True
+
+    def look_at(self, others: Indices) -> Asks[None]:
+        """Read W on a few more coordinates."""
+        if not self.whole:
+            self.W[:, others] = (yield Block(self.places, others)).transpose(0, 2, 1) @ self.x[self.places]
 
     def _take(self, x: Float, W: Float, r: Float, gram: Gram | None = None) -> None:
         """Set the answer to this x, with its products and residuals."""
@@ -159,7 +186,7 @@ class Answer:
         W, r = self.W, self.r - 2 * self.columns @ np.where(kept, 0.0, self.z)
         S, norm = self.S[keep], float(np.linalg.norm(self.x))
         if float(np.linalg.norm(x - self.x)) > 1e-9 * norm:
-            W = yield Products(x)
+            W = yield from self.products(x)
             r = W @ x - y
         for _ in range(4):
             columns = W[:, S]
@@ -169,7 +196,7 @@ class Answer:
             if float(np.linalg.norm(step)) <= 1e-9 * norm:
                 r = r + 2 * columns @ step  # what is left out is below rounding
                 break
-            W = yield Products(x)
+            W = yield from self.products(x)
             r = W @ x - y
         if not float(np.linalg.norm(r)) <= limit:
             return False
@@ -192,13 +219,8 @@ class Answer:
 
     def held(self) -> Float | None:
         """`Ã_i[P, P]` if it has been read, else None."""
-        if self._block is None and self.known.block is not None and self.known.members is not None:
-            members = self.known.members
-            where = np.full(self.problem.n, -1)
-            where[members] = np.arange(members.size)
-            position = where[self.places]
-            if (position >= 0).all():
-                self._block = np.ascontiguousarray(self.known.block[:, position[:, None], position])
+        if self._block is None:
+            self._block = self.known.on(self.places)
         return self._block
 
     def rows(self, chosen: Indices) -> Asks[Float]:

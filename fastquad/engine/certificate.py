@@ -24,6 +24,7 @@ different signals: a tenth of its norm away, and three times the error that the 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.rivals import Measure, names
 from fastquad.engine.twins import CHALLENGE, CHALLENGE_ENTRIES, Twins
-from fastquad.measurements.contractions import Block, Diagonals, Products
+from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float
@@ -46,6 +47,8 @@ _MUCH_BETTER = 0.3
 _FEWEST_DEPENDENT, _NOTHING = 4, 1e-3
 # Under noise, the coordinates that are this many standard errors from zero must have this share of the norm of x.
 _SIGNIFICANT, _LEAST_SIGNIFICANT = 5.0, 0.5
+# The number of measurements, beyond those on the support, whose rows tell zero coordinates from the others.
+_SPARE_ROWS = 4
 # Under noise, another signal is as many times the expected error away.
 _ERRORS_APART = 3.0
 
@@ -88,7 +91,10 @@ def certify(
         return Certificate(x, residual, Status.EXACT)
     diagonals = yield Diagonals()
     measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
-    tests = Twins(answer, diagonals, answer.rounding(diagonals), measure, entries)
+    delta = answer.rounding(diagonals)
+    tests = Twins(answer, diagonals, delta, measure, entries)
+    if answer.outside.size and not (yield from _shown_by_few(tests)):
+        yield from answer.complete()
     doubt = tests.jacobian() or tests.unseen()
     if doubt:
         return Certificate(x, residual, Status.AMBIGUOUS, doubt)
@@ -99,6 +105,26 @@ def certify(
         status = Status.AMBIGUOUS
     error = tests.error() if residual > 1e-12 else 0.0
     return Certificate(x, residual, status, doubt, error, tests.twin)
+
+
+def _shown_by_few(tests: Twins) -> Asks[bool]:
+    """Whether the first few measurements show that no zero coordinate can be another one's, or have any value.
+
+    What tells signals apart in a few measurements does so in all of them. So where W has been read on the support
+    alone, its rows for a few measurements replace those for all.
+    """
+    answer, problem = tests.answer, tests.problem
+    few = answer.s + _SPARE_ROWS
+    if answer.whole or few >= problem.m:
+        return False
+    W = yield FirstProducts(answer.x, few)
+    few = len(W)
+    part = Answer(replace(problem, m=few, y=problem.y[:few]), answer.x, W, answer.r[:few], Known())
+    shown = Twins(part, tests.diagonals[:few], tests.delta[:few], tests.measure, None)
+    if shown.jacobian() or shown.unseen() or shown.spanned().size:
+        return False
+    yield from answer.look_at(answer.outside[: answer.s + 2])
+    return tests.span()[0] is Status.EXACT
 
 
 def doubt_in_noise(

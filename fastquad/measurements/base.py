@@ -346,6 +346,11 @@ class Measurements(ABC):
         """The measurements start <= i < stop, as measurements of their own; start is a multiple of 8."""
         return _Part(self, start, stop)
 
+    def _first(self, count: int) -> Measurements:
+        """The first measurements; all of them where parts of their rows cannot be read without their matrices."""
+        part = self._part(0, count)
+        return self if isinstance(part, _Part) else part
+
     def _pack(self, block: int, out: Number) -> None:
         """The measurements 8 block, …, 8 block + 7 in the packed layout, (entries, 8), rounded to the dtype of out."""
         matrices = self.matrices(block * LANES, min(self.m, (block + 1) * LANES))

@@ -105,6 +105,21 @@ class Products(Contraction):
 
 
 @dataclass(frozen=True, slots=True)
+class FirstProducts(Contraction):
+    """Answered with `Ã_i x` of the first `count` measurements, (count, n); of all where A is not stored in parts."""
+
+    x: Float
+    count: int
+
+    def cost(self, A: Measurements) -> float:
+        part = A._first(self.count)
+        return part.cost_of_products(int(np.count_nonzero(self.x))) * (part.nbytes / A.nbytes)
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A._first(self.count).products(self.x, n_threads=n_threads)
+
+
+@dataclass(frozen=True, slots=True)
 class SidedProducts(Contraction):
     """Answered with `A_i x`, or `A_i^T x`, of A as given, (m, n)."""
 

@@ -363,7 +363,7 @@ class _Desk(BaseDesk):
 
     def judge(self, found: Fit, method: str) -> Stage:
         """The outcome if a fit ends the solve; otherwise the fit is remembered if it is the best."""
-        outcome = yield from noise.conclusion(self.problem, self.entries, found, method)
+        outcome = yield from noise.conclusion(self.problem, self.entries, found, method, self.cache)
         # Do not accept an unweighted fit under noise if some measurements count less than others.
         if outcome is not None and (outcome.noise is None or not (self.believes or self.weighs)):
             return outcome

@@ -66,7 +66,7 @@ class SparseHandOver:
         determined = found.support.size - self.problem.turning < self.problem.m
         if not determined or not exact_enough(self.problem, found.residual):
             return None
-        return Outcome(found.x, found.residual, free=found.support.size, method="amp")
+        return Outcome(found.x, found.residual, free=found.support.size, method="amp", known=self.cache.known())
 
     def largest(self, x: Float, importance: Float, size: int) -> Asks[Fit]:
         """Fit the most important coordinates, from x."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fastquad.engine.answer import Known
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Step
@@ -40,9 +41,16 @@ class GrowingBlock:
         total = np.union1d(self.members, support).size
         return 8 * self.m * total**2 <= self.max_bytes
 
+    def known(self) -> Known:
+        """What it holds, for the certificate."""
+        return Known(members=self.members, block=self.array)
+
     def read(self, support: Indices) -> Asks[Float]:
         """`Ã_i[S, S]`, (m, s, s); only pairs that were not read before are read."""
         new = support[~np.isin(support, self.members)]
+        if new.size * (new.size + 2 * self.members.size) > support.size**2:
+            # Start again: that reads less than to complete a block of members that are mostly others.
+            self.members, self.array, new = self.members[:0], self.array[:0, :0, :0], support
         if new.size:
             yield from self._grow(np.sort(new))
         position = np.searchsorted(self.members, support)

@@ -50,11 +50,14 @@ _DEVIATIONS = 2.5
 Proposal = Asks[tuple[Indices, Float] | None]
 
 
-def conclusion(problem: Problem, entries: Entries, found: Fit, method: str) -> Asks[Outcome | None]:
+def conclusion(
+    problem: Problem, entries: Entries, found: Fit, method: str, cache: GrowingBlock
+) -> Asks[Outcome | None]:
     """The outcome with which a fit ends the solve: it is exact, or signal in noise; or None."""
     s = found.support.size
     if exact_enough(problem, found.residual) and s - problem.turning < problem.m:
-        known = Known(found.W, found.r, found.other) if s == problem.n and found.steepness is None else None
+        whole = s == problem.n and found.steepness is None
+        known = Known(found.W, found.r, found.other) if whole else cache.known()
         return Outcome(found.x, found.residual, free=s, method=method, entries=entries, known=known)
     # Where A has a structure of its own, what chance can fit is not known: a noise level must be given.
     if (entries.independent or problem.sigma) and (yield from convincing(problem, found)):

@@ -57,7 +57,7 @@ def run(
         yield from search.level(level)
         before = np.inf if likely is None else likely.residual
         for found in (yield from search.fits(cache, noisy)):
-            outcome = yield from conclusion(problem, entries, found, "pursuit")
+            outcome = yield from conclusion(problem, entries, found, "pursuit", cache)
             if outcome is None or (outcome.noise is not None and not noisy):
                 best = found if best is None or found.residual < best.residual else best
             elif outcome.noise is None or problem.noise is not None:
