@@ -66,7 +66,8 @@ class SparseHandOver:
         determined = found.support.size - self.problem.turning < self.problem.m
         if not determined or not exact_enough(self.problem, found.residual):
             return None
-        return Outcome(found.x, found.residual, free=found.support.size, method="amp", known=self.cache.known())
+        known = found.known(self.cache)
+        return Outcome(found.x, found.residual, free=found.support.size, method="amp", known=known)
 
     def largest(self, x: Float, importance: Float, size: int) -> Asks[Fit]:
         """Fit the most important coordinates, from x."""

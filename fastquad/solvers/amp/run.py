@@ -188,11 +188,11 @@ class Walk:
         )
         return min(self.residual, float(size))
 
-    def hands_over(self) -> bool:
-        """Whether to try a descent from here."""
+    def hands_over(self, leads: bool) -> bool:
+        """Whether to try a descent from here; one that takes passes only from the run that leads, if it predicts."""
         turn = self.ended or self.sweeps % 3 == 2
         costly = int(np.count_nonzero(self.weight > 0.1)) > 0.9 * self.problem.n
-        if costly and self.r2 < _PREDICTS:
+        if costly and not (leads and self.r2 >= _PREDICTS):
             return False
         if self.setting.patient:
             return self.level() < _NEAR
@@ -252,7 +252,7 @@ def run(
     while active := [walk for walk in walks if walk.goes_on(max_sweeps)]:
         for walk in active:
             walk.estimate()
-            if (yield from _handed_over(walk, hand_over)):
+            if (yield from _handed_over(walk, hand_over, leads=_leads(walk, active))):
                 return True
         _drop_doubles(walks)
         active = [walk for walk in active if not walk.ended]
@@ -268,14 +268,19 @@ def run(
         if held is not None:
             yield held
         for walk in active:
-            if walk.ended and (yield from _handed_over(walk, hand_over)):
+            if walk.ended and (yield from _handed_over(walk, hand_over, leads=_leads(walk, active))):
                 return True
     return False
 
 
-def _handed_over(walk: Walk, hand_over: HandOver | None) -> Asks[bool]:
+def _leads(walk: Walk, active: list[Walk]) -> bool:
+    """Whether no other run explains more of y."""
+    return walk.r2 >= max(other.r2 for other in active)
+
+
+def _handed_over(walk: Walk, hand_over: HandOver | None, leads: bool) -> Asks[bool]:
     """Hand a run over if it is time; returns whether the fit is exact."""
-    if hand_over is None or not walk.hands_over():
+    if hand_over is None or not walk.hands_over(leads):
         return False
     walk.tried = walk.level()
     found = yield from hand_over(walk)

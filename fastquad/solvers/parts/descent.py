@@ -41,10 +41,6 @@ class GrowingBlock:
         total = np.union1d(self.members, support).size
         return 8 * self.m * total**2 <= self.max_bytes
 
-    def known(self) -> Known:
-        """What it holds, for the certificate."""
-        return Known(members=self.members, block=self.array)
-
     def read(self, support: Indices) -> Asks[Float]:
         """`Ã_i[S, S]`, (m, s, s); only pairs that were not read before are read."""
         new = support[~np.isin(support, self.members)]
@@ -86,6 +82,12 @@ class Fit(NamedTuple):
     #: The products of another vector, if they are known.
     other: Float | None = None
     steepness: float | None = None
+
+    def known(self, cache: GrowingBlock) -> Known:
+        """What has been read of it, for the certificate."""
+        if self.steepness is None and self.W.shape[1] == self.x.size:
+            return Known(self.W, self.r, self.other)
+        return Known(members=cache.members, block=cache.array)
 
 
 def fit(

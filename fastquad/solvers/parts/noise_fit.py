@@ -21,7 +21,6 @@ import math
 
 import numpy as np
 
-from fastquad.engine.answer import Known
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
@@ -56,8 +55,7 @@ def conclusion(
     """The outcome with which a fit ends the solve: it is exact, or signal in noise; or None."""
     s = found.support.size
     if exact_enough(problem, found.residual) and s - problem.turning < problem.m:
-        whole = s == problem.n and found.steepness is None
-        known = Known(found.W, found.r, found.other) if whole else cache.known()
+        known = found.known(cache)
         return Outcome(found.x, found.residual, free=s, method=method, entries=entries, known=known)
     # Where A has a structure of its own, what chance can fit is not known: a noise level must be given.
     if (entries.independent or problem.sigma) and (yield from convincing(problem, found)):
