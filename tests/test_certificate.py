@@ -7,7 +7,8 @@ import pytest
 
 import fastquad as fq
 from fastquad.engine.answer import Answer, Known
-from fastquad.engine.certificate import _no_noise
+from fastquad.engine.certificate import _no_noise, certify
+from fastquad.engine.driver import finish
 from fastquad.engine.problem import Problem
 from fastquad.engine.structured import _answered, better_values
 from fastquad.engine.turning import Turned
@@ -460,3 +461,52 @@ def test_what_a_matrix_that_is_zero_on_the_support_leaves_open_is_finite():
     case.leaves_open(np.zeros((9, 4)))
     assert np.isfinite(case.delta).all()
     assert (case.delta > 0).all()
+
+
+def blind(rng, m, where):
+    """Matrices that do not see some coordinates."""
+    A = rng.standard_normal((m, N, N))
+    A[:, where] = A[:, :, where] = 0
+    return A
+
+
+# What a sparse x may be measured with, and whether it is determined.
+SPARSE = {name: (make, True) for name, make in ORDINARY.items()} | {
+    "a coordinate that nothing measures": (lambda rng: blind(rng, 60, [7]), False),
+    "a coordinate twice": (lambda rng: (lambda A: A[:, [*range(19), 0]][:, :, [*range(19), 0]])(
+        rng.standard_normal((60, N, N))
+    ), False),
+    "the first alike": (lambda rng: np.concatenate(
+        [np.repeat(rng.standard_normal((1, N, N)), 12, 0), rng.standard_normal((48, N, N))]
+    ), True),
+    "the first blind": (lambda rng: np.concatenate([blind(rng, 12, [7, 8]), rng.standard_normal((48, N, N))]), True),
+    "low span": (HOSTILE["low span"], True),
+    "mirror": (HOSTILE["mirror"], False),
+    "two blocks": (HOSTILE["two blocks"], False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_a_block_that_is_known_changes_no_verdict(name):
+    """Where the block is known, rows of a few measurements are read, and of all where those do not show enough."""
+    rng = np.random.default_rng(19)
+    make, determined = SPARSE[name]
+    A, x, support = make(rng), np.zeros(N), np.array([4, 0, 14])
+    x[support] = 1.0, -0.7, 0.5
+    tensor = fq.as_measurements(A)
+    A = (A + A.transpose(0, 2, 1)).astype(float) / 2
+    known = Known(members=support, block=A[:, support[:, None], support])
+    y, dtype = fq.measure(tensor, x), tensor.dtype
+    problem = Problem(len(A), N, y, dtype, None, None, None, None, False, 1e-8, rng, 1 << 30)
+    with_block, without = (finish(tensor, certify(problem, x, given)) for given in (known, None))
+    assert with_block.status is without.status
+    assert (with_block.status is Status.EXACT) == determined
+    np.testing.assert_allclose(with_block.x, without.x, atol=1e-12)
+
+
+def test_the_certificate_of_a_sparse_answer_reads_little():
+    problem = fq.problems.gaussian(m=100, n=300, k=5, rng=0)
+    solution = fq.solve(problem.A, problem.y, method=fq.Pursuit())
+    assert solution.status is Status.EXACT
+    # The rows of the support in all measurements alone would be .033.
+    assert solution.n_passes < 0.06

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tensors import Own, calls, relative_error
 
 import fastquad as fq
+from fastquad.measurements.contractions import FirstProducts
 
 SHAPES = [(1, 1), (1, 5), (3, 1), (7, 4), (8, 3), (9, 17), (17, 33), (20, 50), (9, 70)]
 KINDS = ["raw", "packed", "rank one", "user's own"]
@@ -38,6 +39,21 @@ def test_agrees_with_its_twin(kind, m, n, dtype):
             got, expected = getattr(A, name)(*arguments), getattr(naive, name)(array, *arguments)
             # Sums of n² terms in double, whatever the storage; r of the sweep may cancel, hence not 1e-15.
             assert relative_error(got, expected) < 2e-13, (name, batch)
+
+
+@pytest.mark.parametrize("count", [1, 5, 8, 12])
+@pytest.mark.parametrize("kind", KINDS)
+def test_products_of_the_first_measurements(kind, count):
+    A, array = make(kind, 19, 23)
+    x = np.zeros(23)
+    x[[3, 11]] = 1.0, -2.0
+    request = FirstProducts(x, count)
+    W = request.answer(A, 1)
+    # Where A has only its matrices, all are answered.
+    assert len(W) == (19 if kind == "user's own" else count)
+    np.testing.assert_allclose(W, naive.products(array, x)[: len(W)], rtol=1e-12, atol=1e-12)
+    share = {"packed": -(-count // 8) * 8 / 24, "user's own": 1.0}.get(kind, count / 19)
+    assert request.cost(A) == pytest.approx(A.cost_of_products(2) * share)
 
 
 @pytest.mark.parametrize("kind", ["raw", "packed"])

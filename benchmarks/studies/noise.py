@@ -90,7 +90,7 @@ def grid_trial(task: dict) -> dict:
 
 def grid(trials: int, workers: int) -> list[dict]:
     tasks = [
-        {"n": n, "k": k, "m": m, "sigma": s, "trial": t, "twf": 3 if n == 100 else 1}
+        {"n": n, "k": k, "m": m, "sigma": s, "trial": t, "twf": 3}
         for n, k, m in SHAPES for s in SIGMAS for t in range(trials)
     ]  # fmt: skip
     results = run(grid_trial, tasks, workers)

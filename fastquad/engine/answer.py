@@ -69,9 +69,9 @@ class Answer:
         """Read the answer x, using what is known of it."""
         known = known or Known()
         if known.W is None and (block := known.on(np.flatnonzero(x))) is not None:
-            W = np.zeros((problem.m, problem.n))
-            W[:, x != 0] = block @ x[x != 0]
-            return Answer(problem, x, W, W @ x - problem.y, known, whole=False)
+            on_support = np.zeros((problem.m, problem.n))
+            on_support[:, x != 0] = block @ x[x != 0]
+            return Answer(problem, x, on_support, on_support @ x - problem.y, known, whole=False)
         W = known.W if known.W is not None else (yield Products(x))
         r = known.r if known.r is not None and known.W is not None else W @ x - problem.y
         return Answer(problem, x, W, r, known)
