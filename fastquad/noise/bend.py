@@ -46,6 +46,9 @@ _LINEAR = 0.1
 # The share of y's values that must differ: rounding to a few values changes the noise as well, but bends nothing.
 _DISTINCT = 0.5
 
+#: The note where y bends.
+BENT = "But y is not proportional to what x explains of it, as where a sensor saturates: the length of x is uncertain."
+
 
 def bend(y: Float, r: Float) -> float:
     """The relative error that a bend brings to the length of x; 0 where there is none, or one that may be chance.

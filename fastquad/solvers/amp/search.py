@@ -10,7 +10,7 @@ from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Belief as Believed
 from fastquad.engine.steps import End, Outcome
-from fastquad.noise.bend import bend
+from fastquad.noise.bend import BENT, bend
 from fastquad.solvers.amp.belief import Belief, belief
 from fastquad.solvers.amp.ensemble import Ensemble, prepare
 from fastquad.solvers.amp.hand_over import SparseHandOver
@@ -23,8 +23,6 @@ from fastquad.typing import Asks
 
 # The number of standard deviations that no sound measurement is off.
 _FAR = 6.0
-# The note if y is not proportional to what x explains of it.
-_BENT = "But y is not proportional to what x explains of it, as where a sensor saturates: the length of x is uncertain."
 #: The number of sweeps within which most runs settle.
 SWEEPS = 20
 #: The largest number of sweeps for the others, which go on after other starts were tried.
@@ -131,7 +129,7 @@ class Search:
             f"noise has a standard deviation of {best.sigma:.3g}."
         )
         if bent:
-            note = f"{note} {_BENT}"
+            note = f"{note} {BENT}"
         return Outcome(
             best.x, best.residual, End.CONVERGED if best.trusted else End.NOISY, best.size,
             f"{note} {self.suspicion()}".strip(), best.sigma, best.error, best.stderr, method="amp",

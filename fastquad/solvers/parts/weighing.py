@@ -26,6 +26,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Outcome
 from fastquad.measurements.contractions import Factors
+from fastquad.noise.bend import BENT, bend
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.numerics.transform import Jacobian, sampled_variances
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
@@ -104,10 +105,17 @@ def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -
     stderr[found.support] = np.sqrt(np.maximum(weighed.variances, 0.0))
     error = float(np.linalg.norm(stderr) / np.linalg.norm(found.x))
     level = float(np.sqrt(np.mean(sigma[kept] ** 2)))
+    note = f"The fit on {s} coordinates leaves noise with a standard deviation of {level:.3g}."
+    # Leave each measurement out, as `bend` assumes: the fit has taken its part of the residual.
+    alone = -found.r / (1 - np.minimum(weighed.leverage, _UNCHECKED))
+    tested = problem.noise is None and not problem.outliers and found.steepness is None
+    bent = bend(problem.y, alone) if tested else 0.0
+    if bent:
+        note, error, stderr = f"{note} {BENT}", math.hypot(error, bent), np.hypot(stderr, bent * found.x)
     return Outcome(
         found.x, found.residual, End.CONVERGED, free=s, noise=level, error=error, stderr=stderr, method=method,
         outliers=weighed.left_out if problem.outliers else None, entries=entries,
-        note=f"The fit on {s} coordinates leaves noise with a standard deviation of {level:.3g}.",
+        note=note,
     )  # fmt: skip
 
 
