@@ -293,7 +293,7 @@ static void fq_prune(const fq_block *block, fq_support *T, double allowance, ptr
         memcpy(member, T->member, sizeof member);
         fq_drop(block, T, worst);
         fq_fit(block, T, least);
-        if (T->rss + least > allowed) {
+        if (!(T->rss + least <= allowed)) { /* NaN too */
             memcpy(T->z, z, sizeof z);
             memcpy(T->member, member, sizeof member);
             T->size = size;

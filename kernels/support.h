@@ -222,6 +222,8 @@ static void fq_fit(const fq_block *block, fq_support *T, double goal)
             trace += gram[a * FQ_MAX_SUPPORT + a];
             b[a] *= -0.5;
         }
+        if (!isfinite(trace)) /* the products overflowed: no damping makes this positive definite */
+            break;
         if (damping < 0)
             damping = 1e-2 * trace / s;
         if (block->nonnegative) {
