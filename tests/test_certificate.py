@@ -417,16 +417,18 @@ def test_few_measurements_of_many_small_coordinates_are_not_taken_for_signal_in_
 
 def test_what_dependent_measurements_agree_on_is_no_noise():
     # Hankel matrices have 2n − 1 numbers each, so that of 80 measurements 41 follow from the others; a fit in the wrong
-    # valley does not contradict that, and noise would.
+    # valley does not contradict that, and noise would. The right x leaves as much along them as elsewhere.
     rng = np.random.default_rng(15)
     total = np.add.outer(np.arange(N), np.arange(N))
     A, x = rng.standard_normal((80, 2 * N - 1))[:, total], signal(rng)
     problem = Problem(80, N, fq.measure(A, x), A.dtype, None, None, None, None, False, 1e-8, rng, 1 << 30)
     wrong = x + 0.1 * rng.standard_normal(N)
-    for noise, said in ((0.0, True), (0.01, True), (3.0, False)):
+    for noise, said in ((0.0, True), (0.01, True), (3.0, True), (300.0, False)):
         problem = replace(problem, y=fq.measure(A, x) + noise * rng.standard_normal(80))
         answer = Answer(problem, wrong, A @ wrong, (A @ wrong) @ wrong - problem.y, Known())
         assert bool(_no_noise(A, answer)) is said
+        answer = Answer(problem, x, A @ x, (A @ x) @ x - problem.y, Known())
+        assert noise == 0 or not _no_noise(A, answer)
 
 
 def test_a_coordinate_that_noise_made_large_does_not_make_the_error_small():

@@ -43,14 +43,18 @@ __all__ = ["Certificate", "Known", "Missed", "certify", "doubt_in_noise", "doubt
 
 # Noise does not fall below this share when all coordinates are fitted.
 _MUCH_BETTER = 0.3
-# Noise shows where this many combinations of the A_i vanish; below this share of its square there is none.
-_FEWEST_DEPENDENT, _NOTHING = 4, 1e-3
+# The largest number of measurements whose dependence is looked for: all are compared with all.
+_MOST_COMPARED = 4000
+# The chance below which what is left of y is not noise alone.
+_BY_CHANCE = 1e-6
 # Under noise, the coordinates that are this many standard errors from zero must have this share of the norm of x.
 _SIGNIFICANT, _LEAST_SIGNIFICANT = 5.0, 0.5
 # The number of measurements, beyond those on the support, whose rows tell zero coordinates from the others.
 _SPARE_ROWS = 4
-# Under noise, another signal is as many times the expected error away.
-_ERRORS_APART = 3.0
+# Under noise, another signal is as many times the expected error away; at most so far, relative to x.
+_ERRORS_APART, _CLEARLY_ANOTHER = 3.0, 0.5
+# Under noise, a symmetry must hold on the coordinates that are this many standard errors from zero.
+_SURE = 5.0
 
 
 class Certificate(NamedTuple):
@@ -71,11 +75,14 @@ class Certificate(NamedTuple):
 
 class Doubt(NamedTuple):
     """The doubt about an answer in noise: why another one may be right (empty if nothing suggests it), the relative
-    error caused by the noise, and the standard errors of x, (n,)."""
+    error caused by the noise and its upper 95 %, the standard errors of x, (n,), and the largest coordinate, as a share
+    of x, that may be hidden in the noise because nothing in x is coupled to it."""
 
     reason: str
     error: float
     stderr: Float
+    bound: float = 0.0
+    hidden: float = 0.0
 
 
 def certify(
@@ -146,12 +153,16 @@ def doubt_in_noise(
     m, s = problem.m, answer.s
     sigma = max(float(np.linalg.norm(answer.r)) / math.sqrt(max(1, m - s)), level or 0.0)
     diagonals = yield Diagonals()
-    measure = Measure(max(0.1, _ERRORS_APART * (expected or 0.0)), 3.0, 10.0, noisy=True)
+    entries = entries or (yield from sample_entries(problem))
+    away = max(0.1, _ERRORS_APART * (expected or 0.0))
+    # Where entries are not independent, nothing but these tests speaks for x: one that is clearly another counts.
+    measure = Measure(away if entries.independent else min(away, _CLEARLY_ANOTHER), 3.0, 10.0, noisy=True)
     delta = np.full(m, max(sigma, 1e-300))
     if weighed and isinstance(problem.noise, np.ndarray):
         delta = np.maximum(problem.noise, 1e-12 * float(problem.noise.max()))
     tests = Twins(answer, diagonals, delta, measure, entries)
     errors, reason = tests.errors()
+    tests.sure = np.abs(answer.z) > _SURE * errors
     stderr = np.zeros(problem.n)
     stderr[answer.S] = errors
     # What noise alone may have put into a coordinate that is hardly seen does not make x large.
@@ -165,9 +176,8 @@ def doubt_in_noise(
     if not reason:
         # Trust a method that estimates its error to separate signal from noise, if entries are independent as it
         # assumes.
-        entries = entries or (yield from sample_entries(problem))
         reason = yield from tests.challenged(expected is not None and entries.independent)
-    return Doubt(reason, error, stderr)
+    return Doubt(reason, error, stderr, error * tests.uncertainty, tests.hidden())
 
 
 class Missed(NamedTuple):
@@ -186,14 +196,17 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     basis does not show in a sample of entries, and an estimate between two twins leaves a part of both in the residual.
     """
     m, n = problem.m, problem.n
-    if n >= m or m * n * n > CHALLENGE_ENTRIES or problem.turning or problem.outliers:
+    if n >= m or m * n * n > CHALLENGE_ENTRIES or problem.outliers:
         return Missed()
     block = yield Block(np.arange(n))
+    answer = Answer(problem, x, block @ x, (block @ x) @ x - problem.y, Known())
+    if problem.turning:
+        # The other tests would find the free phase.
+        return Missed(misfit=_no_noise(block, answer))
     # Release the values that the user fixed, to test them, but keep those that belong to A.
     told = getattr(problem.prior, "fixed", None) or {}
     free = np.array([j for j in range(n) if j not in problem.fixed or j in told], dtype=np.intp)
     descent = on_block(problem.y, x, block, CHALLENGE, free=free if free.size < n else None)
-    answer = Answer(problem, x, block @ x, (block @ x) @ x - problem.y, Known())
     left = float(np.linalg.norm(answer.r))
     if math.sqrt(descent.square) < _MUCH_BETTER * left * math.sqrt((m - n) / m):
         return Missed(descent.z)
@@ -209,9 +222,14 @@ def _no_noise(block: Float, answer: Answer) -> str:
     """Whether what is left of y cannot be noise: where the A_i are dependent, noise contradicts that, and r does not.
 
     `Σ c_i A_i = 0` means `Σ c_i y_i = 0` for data without noise. Such c are the null vectors of the inner products of
-    the A_i; noise has as much of its square along each of them as along any other direction.
+    the A_i; noise has as much of its square along each of them as along any other direction that x cannot fit. The
+    ratio of the two mean squares has an F distribution; that of a wrong x, which leaves signal as well, is too large.
     """
+    from scipy.special import fdtrc
+
     m = len(block)
+    if m > _MOST_COMPARED:
+        return ""
     flat = block.reshape(m, -1)
     sizes = np.sqrt(np.einsum("ij,ij->i", flat, flat))
     unit = flat / np.where(sizes > 0, sizes, 1.0)[:, None]
@@ -219,10 +237,15 @@ def _no_noise(block: Float, answer: Answer) -> str:
     null = vectors[:, values < 1e-9 * values[-1]]
     # c for the A_i as they are: an orthonormal basis.
     basis = np.linalg.qr(null / np.where(sizes > 0, sizes, 1.0)[:, None])[0] if null.shape[1] else null
-    expected = float(answer.r @ answer.r) * basis.shape[1] / m
-    if basis.shape[1] < _FEWEST_DEPENDENT or float(np.sum((basis.T @ answer.r) ** 2)) > _NOTHING * expected:
+    count = basis.shape[1]
+    others = m - count - (answer.s - answer.problem.turning)
+    if count == 0 or others <= 0:
         return ""
-    return "The measurements that depend on each other agree, so that what x leaves of y is no noise: x is another one."
+    noise = float(np.sum((basis.T @ answer.r) ** 2))
+    rest = float(answer.r @ answer.r) - noise
+    if fdtrc(others, count, rest / others / max(noise / count, 1e-300)) > _BY_CHANCE:
+        return ""
+    return "Measurements that depend on each other agree far better than x with y: what x leaves is not only noise."
 
 
 def doubt_zero(problem: Problem) -> Asks[str]:

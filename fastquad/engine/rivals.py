@@ -35,6 +35,8 @@ _EXPLAINED = 1e-3
 # in squares of a standard deviation.
 _STEPS = 0.01 * 1.2 ** np.arange(26)
 _SADDLE = 30.0
+# The standard deviations of noise by which a change of all measurements together must exceed it to be seen.
+_NOT_SEEN = 3.0
 
 
 class Measure(NamedTuple):
@@ -61,6 +63,10 @@ class Tests:
         self.norm = float(np.linalg.norm(answer.z)) or 1.0
         #: Another signal that fits as well, if one was found.
         self.twin: Float | None = None
+        #: Which coordinates of the support clearly differ from zero: under noise, a symmetry need not keep the others.
+        self.sure = np.ones(answer.s, dtype=bool)
+        #: The upper 95 % of the error under noise, as a multiple of it.
+        self.uncertainty = 1.0
 
     # -- the Jacobian -----------------------------------------------------------------------------------------
 
@@ -94,6 +100,9 @@ class Tests:
         seen[: values.size] = values
         inverse = 1 / np.maximum(seen, 1e-6)
         errors = self.norm * np.sqrt(((vectors * inverse[:, None]) ** 2).sum(axis=0))
+        # The square of the error is about a χ², with as many degrees as there are directions that make it up.
+        degrees = float(np.sum(inverse**2)) ** 2 / float(np.sum(inverse**4))
+        self.uncertainty = (1 - 2 / (9 * degrees) + 1.645 * math.sqrt(2 / (9 * degrees))) ** 1.5
         # Name the directions along which the noise moves x by its whole norm.
         return errors, self._unseen_directions(vectors[seen < 1.0])
 
@@ -203,7 +212,7 @@ class Tests:
             return ""
         W, D = self.answer.W[:, others], self.diagonals[:, others]
         linear, square = 2 * t * W / self.delta[:, None], t * t * D / self.delta[:, None]
-        limit = 9.0 if self.measure.noisy else float(self.problem.m)
+        limit = _NOT_SEEN**2 if self.measure.noisy else float(self.problem.m)
         free = np.zeros(others.size, dtype=bool)
         for change in (square + linear, square - linear):
             free |= np.einsum("ij,ij->j", change, change) < limit
@@ -211,6 +220,19 @@ class Tests:
             return ""
         seldom = "tells" if self.measure.noisy else "measures"
         return f"Nothing {seldom} {names(others[free])}: other values fit as well."
+
+    def hidden(self) -> float:
+        """The largest value, as a share of x, of a zero coordinate that would not show: nothing in x is coupled to it.
+
+        It is seen by its square alone. What is coupled to x shows at a standard error, which the method allows for.
+        """
+        others = self.answer.outside
+        linear, square = (
+            np.sqrt(squares(part[:, others] / self.delta[:, None])) for part in (self.answer.W, self.diagonals)
+        )
+        size = np.sqrt(_NOT_SEEN / np.maximum(square, 1e-300))
+        uncoupled = 2 * linear < size * square
+        return float(size[uncoupled].max(initial=0.0)) / self.norm
 
     def exchange(self) -> Asks[str]:
         """Whether a zero coordinate can take over from the others."""
@@ -265,9 +287,9 @@ class Tests:
             return float(np.linalg.norm(self.problem.completed(twin) - self.answer.x)) / self.norm
         return apart(twin, self.answer.x)
 
-    def _rival(self, twin: Float) -> bool:
+    def _rival(self, twin: Float, far: float | None = None) -> bool:
         """Whether this is another signal that may be the right one; if so, it is kept as the twin."""
-        if self._away(twin) <= self.measure.apart:
+        if self._away(twin) <= (self.measure.apart if far is None else far):
             return False
         admits = getattr(self.problem.prior, "admits", None)
         if admits is not None and not (admits(twin) or admits(-twin)):

@@ -18,6 +18,7 @@ import numpy as np
 
 from fastquad.engine.answer import BLOCK_BYTES
 from fastquad.engine.twins import (
+    APART,
     CHALLENGE,
     CHALLENGE_ENTRIES,
     CHALLENGE_INDEPENDENT,
@@ -142,7 +143,7 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
     """Whether random starts lead to another signal that fits as well, or not to x again; the doubt is noted."""
     problem, m = case.problem, case.problem.m
     most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_ENTRIES
-    back = 0
+    back, near = 0, case.apart if independent else APART
     everything = np.arange(problem.n)
     for where in (everything, case.S) if m >= problem.n else (case.S,):
         if m * where.size**2 > most or where.size > m:
@@ -155,7 +156,7 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
             if square <= limit and away > case.apart:
                 case.doubt = f"Another signal, {away:.2g} away, fits as well."
                 return True
-            back += away <= case.apart
+            back += away <= near
             if back >= RECAPTURES and tried + 1 >= FEWEST_CHALLENGES:
                 return False
         if back >= RECAPTURES:

@@ -30,6 +30,8 @@ _ALIKE = 4e-12
 _ROUNDED_ALIKE = 8e-6
 # The same as a multiple of the relative residual, up to the one before.
 _HIDDEN = 300.0
+# The same under noise, where entries may be mistaken as y is.
+_MISTAKEN_ALIKE = 0.03
 # The largest number of relabellings that are tried.
 _RELABELLINGS = 20
 # The largest number of nodes in the search for them.
@@ -50,6 +52,8 @@ _PARTS = 6
 _COUPLED_ENTRIES = 2_000_000
 # How much worse a part with the other sign must fit under noise, in squares of a standard deviation.
 _LIKELY = 30.0
+# The same between two draws of mistakes, in standard deviations of the ratio of their mean squares.
+_DRAWS = 3.0
 # The largest share of a part's change of sign that the other values cannot compensate, for it to be tried.
 _EXPLAINED_BY_OTHERS = 0.1
 #: The number of random signals that Levenberg–Marquardt starts from under noise.
@@ -62,8 +66,13 @@ FEWEST_CHALLENGES = 8
 CHALLENGE_ENTRIES = 2_000_000
 #: The same if entries are independent, as the method assumes.
 CHALLENGE_INDEPENDENT = 300_000
-# The least distance of another signal that is better, whatever error is expected.
-_APART = 0.1
+# How much worse than x the right signal may fit in noise of a given level, in squares of a standard deviation.
+_LIKELY_GIVEN = 9.0
+# The evidence to spare, as the log of the odds.
+_SPARE_NATS = 10.0
+_FEW_TO_SPARE = "With so few measurements to spare, a signal with other signs may leave as little by chance."
+#: The least distance of another signal that is better, whatever error is expected.
+APART = 0.1
 # The largest share of ‖r‖² that it leaves.
 _FAR_BETTER = 0.25
 #: When a descent of these stops.
@@ -120,7 +129,18 @@ class Twins(Tests):
         """What a twin may leave, in units of δ: under noise little more than x, because all signals fit large noise."""
         if not self.measure.noisy:
             return self.measure.fits
-        return math.sqrt(float(np.mean((self.answer.r / self.delta) ** 2)) + _LIKELY / self.problem.m)
+        return math.sqrt(self._left() + _LIKELY / self.problem.m)
+
+    def _nearly_likely(self) -> float:
+        """The same for a twin by a symmetry that mistaken entries may hide: what it leaves is another draw of them."""
+        if not self.measure.noisy:
+            return self.measure.fits
+        spread = 2 / math.sqrt(max(1, self.problem.m - self.answer.s))
+        return max(self._likely(), math.sqrt(self._left() * (1 + _DRAWS * spread)))
+
+    def _left(self) -> float:
+        """The mean square that x leaves, in units of δ."""
+        return float(np.mean((self.answer.r / self.delta) ** 2))
 
     def signs(self) -> Asks[str]:
         """Whether the sign of a part of x is free, because it is hardly coupled to the rest."""
@@ -211,8 +231,11 @@ class Twins(Tests):
         answer = self.answer
         # Allow for the residual: a symmetry may hold only to that accuracy.
         tolerance = max(_ROUNDED_ALIKE if answer.rounded else _ALIKE, min(_ROUNDED_ALIKE, _HIDDEN * answer.residual))
+        if self.measure.noisy:
+            # What is left may be mistakes of A's entries, which hide a symmetry as noise does.
+            tolerance = max(tolerance, min(_MISTAKEN_ALIKE, _ERRORS * answer.residual))
         kind = symmetry.alike(self.diagonals[:, answer.allowed], tolerance)
-        inside = np.searchsorted(answer.allowed, answer.S)
+        inside = np.searchsorted(answer.allowed, answer.S[self.sure])
         if (np.bincount(kind, minlength=kind.size)[kind[inside]] == 1).all():
             return ""
         doubt = yield from self._any_fits(self._moved())
@@ -226,10 +249,15 @@ class Twins(Tests):
         where = np.concatenate([np.searchsorted(members, inside), members.size + np.arange(known.size)])
         kinds = np.concatenate([kind[members], kind.size + np.arange(known.size)])
         found = symmetry.relabellings(block[some], where, kinds, 4 * tolerance, _NODES)
-        s = answer.s
-        twins = (
-            expand(signs[:s] * answer.z, answer.allowed[members[images[:s]]], self.problem.n) for images, signs in found
-        )
+        z = answer.z[self.sure]
+        rest = expand(answer.z[~self.sure], answer.S[~self.sure], self.problem.n)
+
+        def moved(images: Indices, signs: Float) -> Float:
+            twin = rest.copy()
+            twin[answer.allowed[members[images[: z.size]]]] = signs[: z.size] * z
+            return twin
+
+        twins = (moved(images, signs) for images, signs in found)
         return (yield from self._any_fits(twin for twin, _ in zip(twins, range(_RELABELLINGS), strict=False)))
 
     def _moved(self) -> Iterator[Float]:
@@ -241,16 +269,18 @@ class Twins(Tests):
     def _any_fits(self, twins: Iterable[Float]) -> Asks[str]:
         """A sentence on the first of these that is another signal and fits; empty if there is none."""
         size = float(np.linalg.norm(self.problem.y))
+        # Under noise, a symmetry says more than another fit: its twin need not be as far away as what noise may do.
+        far = max(APART, self.measure.apart / 2) if self.measure.noisy else self.measure.apart
         for twin in twins:
-            if apart(twin, self.answer.x) > self.measure.apart:
+            if apart(twin, self.answer.x) > far:
                 start = self.problem.completed(twin)
                 # A relabelling that leaves the matrices as they are leaves the measurements: what does not nearly fit
                 # is no twin, and steps from it would lead anywhere.
                 left = (yield from self.answer.products(start)) @ start - self.problem.y
                 if float(np.linalg.norm(left)) > max(_NEARLY * size, _ERRORS * float(np.linalg.norm(self.answer.r))):
                     continue
-                refitted = yield from self._refit(start, np.flatnonzero(twin), self._likely())
-                if refitted is not None and self._rival(refitted):
+                refitted = yield from self._refit(start, np.flatnonzero(twin), self._nearly_likely())
+                if refitted is not None and self._rival(refitted, far):
                     return self._shown()
         return ""
 
@@ -263,30 +293,56 @@ class Twins(Tests):
         what looks like noise, and the only evidence for x is that random starts find it again.
         """
         answer, m = self.answer, self.problem.m
+        given = self.problem.noise is not None
+        if (given or independent) and not self._explained(m):
+            return _FEW_TO_SPARE
         most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_ENTRIES
-        back = 0
+        # Unless a prior has shrunk it, x is where the descent on its support ends.
+        back, near = 0, self.measure.apart if independent else APART
         for where in (answer.allowed, answer.S) if m > answer.allowed.size else (answer.S,):
             everything = np.union1d(where, self.problem.known)
             if m * everything.size**2 > most or where.size >= m:
                 return ""
             block = yield Block(everything)
+            if given and not independent and not self._explained(self._independent(block)):
+                return _FEW_TO_SPARE
             free = np.searchsorted(everything, where)
             left = float(answer.r @ answer.r) * (m - where.size) / max(1, m - answer.s)
-            limit = left * (1 + 2 / math.sqrt(m - where.size))
+            # A given level says how much worse the right signal may fit than one that has fitted the noise.
+            worse = _LIKELY_GIVEN * self.problem.sigma**2
+            limit = max(left * (1 + 2 / math.sqrt(m - where.size)), left + worse)
             for tried, descent in enumerate(self._descents(block, everything, free)):
                 twin = expand(descent.z, everything, self.problem.n)
                 if descent.square <= limit and self._rival(twin):
                     return self._shown()
-                if descent.square <= _FAR_BETTER * limit and self._away(twin) > _APART:
+                if descent.square <= _FAR_BETTER * limit and self._away(twin) > APART:
                     return f"Another signal, {self._away(twin):.2g} away, fits far better."
-                back += bool(self._away(twin) <= self.measure.apart)
+                back += bool(self._away(twin) <= near)
                 if back >= RECAPTURES and tried + 1 >= FEWEST_CHALLENGES:
                     return ""
             if back >= RECAPTURES:
                 return ""
         # Count a residual at the given level of noise as evidence for x, too.
-        sure = independent or self.problem.noise is not None
+        sure = independent or given
         return "" if sure else "From other starts the search does not come back to x: it may be one of several."
+
+    def _explained(self, count: int) -> bool:
+        """Whether it is evidence for x that it leaves no more than noise of `count` equations.
+
+        A wrong valley leaves an equation at the level of noise with a chance of about σ/std(y), and `count` − s of them
+        at once; there are up to 2^s valleys, one for each choice of signs.
+        """
+        if self.problem.fixed:  # linear terms, which fix the signs
+            return True
+        sigma = self.problem.sigma or float(np.median(self.delta))
+        spare = (count - self.answer.s) * math.log(max(float(np.std(self.problem.y)) / max(sigma, 1e-300), 1.0))
+        return spare > self.answer.s * math.log(2) + _SPARE_NATS
+
+    def _independent(self, block: Float) -> int:
+        """How many combinations of the matrices see more of a signal like x than noise."""
+        flat = (self.norm**2 / block.shape[1] / self.delta[:, None]) * block.reshape(len(block), -1)
+        small = flat @ flat.T if len(flat) < flat.shape[1] else flat.T @ flat
+        return int(np.count_nonzero(np.linalg.eigvalsh(small) > 1.0))
 
     def _descents(self, block: Float, where: Indices, free: Indices) -> Iterator[Descent]:
         """Levenberg–Marquardt from x with the other sign in parts, and from random signals of its norm."""

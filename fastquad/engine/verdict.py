@@ -33,17 +33,21 @@ from fastquad.engine.answer import Known
 from fastquad.engine.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
 from fastquad.engine.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.problem import Problem
+from fastquad.engine.sound import of_rows, sound
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
 from fastquad.engine.structured import better_values, certify_structured, other_values_fit
 from fastquad.engine.turning import certify_turned, doubt_turned
 from fastquad.engine.twins import CHALLENGE_ENTRIES
 from fastquad.measurements.contractions import Products
+from fastquad.numerics.small import with_small_ones
 from fastquad.priors.base import Prior
 from fastquad.solution import Status
-from fastquad.typing import Asks, Float
+from fastquad.typing import Asks, Float, Indices
 
 #: The largest error of a success in noise.
 TRUSTED = 0.4
+# The upper 95 % of that error: above it only where few directions of x make up the error, so that it may be large.
+_TRUSTED_BOUND = 0.5
 #: The same for m < n without a given level of noise: there many small coordinates of x may look like noise.
 TRUSTED_OF_FEW = 0.15
 
@@ -54,6 +58,11 @@ _FITTED = 1e-6
 # How many arrays of shape (m, n) the methods and the certificate have at a time.
 _PRODUCTS = 6
 
+# The ratio of the error of least squares to that of a method that takes all directions for seen alike, from which on
+# they are not.
+_UNEQUALLY_SEEN = 1.5
+
+_NOT_MOST = "But half of the measurements or more contradict x: they may be those of another signal."
 _NOT_AS_TOLD = "A signal that is not as `prior` says fits far better: check what it says."
 
 #: The status for each end of a run, if the answer proves nothing.
@@ -91,6 +100,8 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
             return (yield from _certified(problem, outcome))
         if outcome.residual < EXACT_RESIDUAL:
             return Verdict(Status.EXACT if determined else Status.UNDETERMINED, outcome)
+    if outcome.end is End.AGREES and outcome.outliers is not None and not problem.bilinear:
+        return (yield from _for_most(problem, outcome, outcome.outliers))
     if outcome.end not in (End.CONVERGED, End.STAGNATED):
         return Verdict(_AS_IT_ENDED[outcome.end], outcome)
     if outcome.end is End.STAGNATED and outcome.residual > _explained(problem, free):
@@ -155,15 +166,26 @@ def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:
     )
 
 
+def _for_most(problem: Problem, outcome: Outcome, outliers: Indices) -> Asks[Verdict]:
+    """The verdict on an answer that fits most measurements to rounding: these alone must rule out every other one."""
+    rows = np.delete(np.arange(problem.m), outliers)
+    part, entries = sound(problem, outcome.entries, rows)
+    tests = (certify_turned if problem.turning else certify)(part, outcome.x, None, entries)
+    found = yield from of_rows(tests, rows, problem.m)
+    if found.status is Status.EXACT:
+        return Verdict(Status.EXACT_FOR_MOST, replace(outcome, x=found.x))
+    note = f"It fits {rows.size} of {problem.m} measurements to rounding. {found.doubt}".strip()
+    return Verdict(found.status, replace(outcome, x=found.x, note=note, error=None))
+
+
 def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """The verdict on signal in noise: whether the data distinguish it from others, and how well they determine it.
 
     If entries are independent and the method estimates its error, it has a posterior: the odds against another signal
     are part of its claim, unless what it takes for noise is signal.
     """
-    if problem.outliers and outcome.error is not None:
-        # Skip the tests: they assume one level of noise for all measurements, which outliers do not have.
-        return Verdict(Status.CONVERGED if outcome.error < TRUSTED else Status.NOISY, outcome)
+    if problem.outliers and outcome.error is not None and not problem.bilinear:
+        return (yield from _among_outliers(problem, outcome, outcome.error))
     look = (yield from missed(problem, outcome.x)) if outcome.residual > _FITTED else Missed()
     if look.better is not None:
         return (yield from _improved(problem, outcome, look.better))
@@ -174,7 +196,7 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if outcome.error is not None and outcome.entries is not None and outcome.entries.independent:
         if look.unseen:
             return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {look.unseen}".strip()))
-        return (yield from _believed(problem, outcome, outcome.error))
+        return (yield from _believed(problem, outcome, outcome.error, _trusted(problem)))
     level = outcome.noise if outcome.noise is not None else problem.sigma
     if problem.by_transform and problem.m * problem.n**2 > CHALLENGE_ENTRIES:
         # Of smaller problems matrices tell more: whether random starts come back to x.
@@ -189,15 +211,32 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         stderr, error = outcome.stderr, outcome.error
     else:
         stderr = found.stderr if outcome.stderr is None else np.maximum(outcome.stderr, found.stderr)
-        error = found.error if outcome.error is None else max(outcome.error, found.error)
+        error = max(outcome.error or 0.0, found.error, found.hidden)
+        if outcome.error is None and _of_few(problem):
+            error = with_small_ones(error, outcome.x, stderr, problem.m)
     outcome = replace(outcome, stderr=stderr, error=error, note=f"{outcome.note} {found.reason}".strip())
     if found.reason:
         return Verdict(Status.AMBIGUOUS, outcome)
-    return _by_error(problem, outcome, error)
+    return _by_error(problem, outcome, error, max(error, found.bound), _trusted(problem))
 
 
-def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]:
-    """The verdict on signal in noise, from a method that separates the two by itself."""
+def _among_outliers(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]:
+    """The verdict on signal in noise beside outliers: the sound measurements must be most of them, and suffice."""
+    rows = np.delete(np.arange(problem.m), () if outcome.outliers is None else outcome.outliers)
+    if 2 * rows.size <= problem.m:
+        return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {_NOT_MOST}".strip()))
+    part, entries = sound(problem, outcome.entries, rows)
+    look = yield from of_rows(missed(part, outcome.x), rows, problem.m)
+    if look.better is not None or look.misfit:
+        return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {look.misfit}".strip()))
+    if look.unseen:
+        return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {look.unseen}".strip()))
+    tests = _believed(part, replace(outcome, entries=entries), error, TRUSTED)
+    return (yield from of_rows(tests, rows, problem.m))
+
+
+def _believed(problem: Problem, outcome: Outcome, error: float, trusted: float) -> Asks[Verdict]:
+    """The verdict on signal in noise, from a method that separates the two by itself, for errors below `trusted`."""
     if problem.turning:
         # Use the tests for complex signals: those for real ones would find the free phase undetermined.
         found = yield from doubt_turned(problem, outcome.x, outcome.noise, error, outcome.entries)
@@ -205,10 +244,18 @@ def _believed(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]
         found = yield from doubt_in_noise(problem, outcome.x, outcome.noise, error, outcome.entries, weighed=True)
     if found.reason:
         return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {found.reason}".strip()))
-    return _by_error(problem, outcome, error)
+    bound = 0.0
+    if found.error > _UNEQUALLY_SEEN * error:
+        bound = found.bound
+        note = f"But some directions of x are seen less than others: its error is about {found.error:.2g}."
+        outcome, error = replace(outcome, note=f"{outcome.note} {note}".strip()), found.error
+    if found.hidden > error:
+        note = f"A coordinate of up to {found.hidden:.2g} of x may be hidden: nothing in x is coupled to it."
+        outcome, error = replace(outcome, note=f"{outcome.note} {note}".strip()), found.hidden
+    return _by_error(problem, outcome, error, bound, trusted)
 
 
-def _by_error(problem: Problem, outcome: Outcome, error: float) -> Verdict:
+def _by_error(problem: Problem, outcome: Outcome, error: float, bound: float, trusted: float) -> Verdict:
     """The verdict on signal in noise that the data distinguish from others.
 
     Where the prior allows for many small coordinates δ, they may be what is left, in place of noise. For m < n they
@@ -220,7 +267,8 @@ def _by_error(problem: Problem, outcome: Outcome, error: float) -> Verdict:
         error = math.hypot(error, outcome.residual * math.sqrt(m / (2 * spare)))
         note = f"What is left may be many small coordinates as well as noise: the error of {error:.2g} allows for both."
         outcome = replace(outcome, error=error, note=f"{outcome.note} {note}".strip())
-    return Verdict(Status.CONVERGED if error < _trusted(problem) else Status.NOISY, outcome)
+    sure = error < trusted and bound < _TRUSTED_BOUND
+    return Verdict(Status.CONVERGED if sure else Status.NOISY, replace(outcome, error=error))
 
 
 def _improved(problem: Problem, outcome: Outcome, better: Float) -> Asks[Verdict]:
@@ -249,8 +297,13 @@ def _as_told(problem: Problem, x: Float) -> bool:
 
 def _trusted(problem: Problem) -> float:
     """The error below which signal in noise is a success."""
+    return TRUSTED_OF_FEW if _of_few(problem) else TRUSTED
+
+
+def _of_few(problem: Problem) -> bool:
+    """Whether small coordinates may look like noise: fewer measurements than unknowns, and no level is given."""
     unknowns = problem.unknowns if problem.support is None else problem.support.size
-    return TRUSTED if problem.noise is not None or problem.m >= unknowns else TRUSTED_OF_FEW
+    return problem.noise is None and problem.m < unknowns
 
 
 def products_affordable(problem: Problem) -> bool:

@@ -4,7 +4,8 @@ AMP predicts each measurement without using it, so its residual r is as if every
 
     R²  = 1 − |r|²/|y|²                       of several runs, the one with the largest R² is taken
     σ̂²  = |r|²/m − (2qV + V²)/gain             q = |z|², V = Σv: what is left beside the posterior's own spread
-    est = sqrt(V/(q + V)) (1 + 1/sqrt m)      the relative error of z
+    est = sqrt(V/(q + V)) (1 + 1/sqrt m)      the relative error of z; more for m < n and an unknown level of noise:
+                                              see `fastquad.numerics.small`
     ev  = (m − 10) ln(1 − R²) + 2 ln (n choose s),   s = #{π > .5}
 
 A run has *found* x if it has settled, ev < −20, and some of the residual is noise. If est < .4 sqrt(1 − s/m) as well,
@@ -25,6 +26,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Belief as Believed
 from fastquad.engine.verdict import TRUSTED
 from fastquad.noise import Outliers, Unequal
+from fastquad.numerics.small import with_small_ones
 from fastquad.solvers.amp.run import Walk, cosine
 from fastquad.typing import Float
 
@@ -127,6 +129,8 @@ def belief(problem: Problem, entries: Entries, walk: Walk) -> Belief | None:
     noisy = isinstance(walk.noise, Unequal) or variance > _NOISE_SHARE * mean_square
     found = walk.settled and walk.denoiser.learns and entries.independent and noisy and evidence < -_EVIDENCE
     error = math.sqrt(V / max(q + V, 1e-300)) * (1 + 1 / math.sqrt(m))
+    if problem.noise is None and m < problem.unknowns:
+        error = with_small_ones(error, np.where(weight > 0.5, z, 0.0), np.sqrt(np.maximum(v, 0.0)), m)
     return Belief(
         z.copy(), v.copy(), weight.copy(), walk.residual, r2, error, math.sqrt(max(variance, 0.0)), evidence,
         found and _within_noise(problem, walk), sound, walk.r, walk.denoiser.dense,

@@ -1,0 +1,45 @@
+"""The tests of an answer on some of the measurements, where the others may be anything.
+
+Outliers say nothing about x, so the sound measurements alone must distinguish it from other signals. The tests need not
+know: they get a problem of these measurements, and of each answer that they ask for, these rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fastquad.engine.entries import Entries
+from fastquad.engine.problem import Problem
+from fastquad.measurements.contractions import WeightedSum
+from fastquad.typing import Asks, Float, Indices, T
+
+
+def sound(problem: Problem, entries: Entries | None, rows: Indices) -> tuple[Problem, Entries | None]:
+    """The problem of these measurements, without outliers, and what the sample of entries shows of them."""
+    noise = problem.noise[rows] if isinstance(problem.noise, np.ndarray) else problem.noise
+    if entries is not None and entries.block is not None:
+        entries = replace(entries, block=entries.block[rows])
+    return replace(problem, m=rows.size, y=problem.y[rows], noise=noise, outliers=False), entries
+
+
+def of_rows(tests: Asks[T], rows: Indices, m: int) -> Asks[T]:
+    """The result of tests of these rows, of m: their requests are made for all, and answered with their own part."""
+    answer = None
+    while True:
+        try:
+            request = tests.send(answer)
+        except StopIteration as end:
+            return end.value
+        if isinstance(request, WeightedSum):
+            answer = yield WeightedSum(_spread(request.w, rows, m))
+        else:
+            answer = (yield request)[rows]
+
+
+def _spread(w: Float, rows: Indices, m: int) -> Float:
+    """Weights of these rows as weights of all m: zero elsewhere."""
+    spread = np.zeros((m, *w.shape[1:]))
+    spread[rows] = w
+    return spread
