@@ -12,16 +12,15 @@ from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.solvers.amp.ensemble import Ensemble
-from fastquad.solvers.amp.run import Walk, cosine
+from fastquad.solvers.amp.run import Walk, cosine, tight
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.solvers.parts.noise_fit import stationary
 from fastquad.typing import Asks, Float, Indices
 
 # When a descent stops: it either converges within a few steps, or is in the wrong valley.
 _RULE = Rule(max_steps=20, patience=4, bottom=1e-3)
-# The ratio of unknowns of a complex signal to measurements from which on valleys are long and close together.
-_TIGHT = 0.85
-_TIGHT_RULE = Rule(max_steps=60, patience=20, bottom=1e-3)
+# The same where a complex signal has nearly as many unknowns as there are measurements: valleys are long.
+_TIGHT_RULE = Rule(max_steps=60, patience=10, bottom=1e-3)
 # The residual below which a fit may lack only small coordinates.
 _NEARLY = 0.1
 # The ratio of residuals below which a fit is enlarged again: enlarging does not remove noise.
@@ -32,8 +31,6 @@ _LEVEL = 0.1
 _NOT_ROUNDING = 1e-6
 # The cosine of a start with the bottom of a valley from which on it would lead there.
 _SAME_VALLEY = 0.9
-# The same where valleys are close together.
-_SAME_TIGHT_VALLEY = 0.98
 # The largest share of coordinates up to which all groups that may be nonzero are taken: their block costs under a pass.
 _GENEROUS = 0.75
 
@@ -89,14 +86,10 @@ class SparseHandOver:
 
     def _fit(self, x: Float, support: Indices) -> Asks[Fit]:
         """Levenberg–Marquardt on a support, remembering where it ends."""
-        rule = _TIGHT_RULE if self._tight(support) else _RULE
+        rule = _TIGHT_RULE if tight(self.problem, support.size) else _RULE
         result = yield from fit(self.problem, x, support, rule, self.cache)
         self.at_bottom(result)
         return result
-
-    def _tight(self, support: Indices) -> bool:
-        """Whether a complex signal on this support has nearly as many unknowns as there are measurements."""
-        return self.problem.turning and support.size - 1 > _TIGHT * self.problem.m
 
     def at_bottom(self, found: Fit) -> bool:
         """Whether a descent ended at the bottom of a valley without an exact fit; if so, it is remembered."""
@@ -107,9 +100,10 @@ class SparseHandOver:
 
     def _bottom(self, x: Float, support: Indices) -> Fit | None:
         """The end of an earlier descent, on this support or a larger one, that x would lead to as well."""
-        alike = _SAME_TIGHT_VALLEY if self._tight(support) else _SAME_VALLEY
+        if tight(self.problem, support.size):
+            return None  # valleys are close together
         for found in self.bottoms:
-            if cosine(found.x, x, self.problem.turning) > alike and np.isin(support, found.support).all():
+            if cosine(found.x, x, self.problem.turning) > _SAME_VALLEY and np.isin(support, found.support).all():
                 return found
         return None
 

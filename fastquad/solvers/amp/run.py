@@ -50,6 +50,8 @@ _PATIENCE = 10
 _FLAT = 0.01
 # The number of sweeps within that range.
 _FLAT_SWEEPS = 3
+# The ratio of unknowns of a complex signal to measurements from which on valleys are long and close together.
+_TIGHT = 0.85
 # The cosine above which two runs are the same.
 _SAME = 0.98
 # The sweep from which on runs are compared.
@@ -173,7 +175,7 @@ class Walk:
             return
         moved = float(np.sum((self.z - before) ** 2))
         V = float(self.v.sum())
-        share = _CREEPS if self.setting.patient else 1.0
+        share = _CREEPS if self.setting.patient or self.tight else 1.0
         quiet = moved < max(share * _MOVED * V, _ROUNDING * q)
         if self.swept is not None:
             change = abs(V - float(self.swept.v.sum()))
@@ -182,11 +184,19 @@ class Walk:
             self.settled = self.ended = True
 
     def level(self) -> float:
-        """The distance of the run from x, estimated from its residuals."""
+        """The distance of the run from x, estimated from its residuals.
+
+        A complex signal has twice as many unknowns, which fit themselves to y: only the residual that AMP predicts counts.
+        """
         size = np.sqrt(
             float(self.score.weight @ self.r**2) / max(float(self.score.weight @ self.ensemble.y**2), 1e-300)
         )
-        return min(self.residual, float(size))
+        return float(size) if self.problem.turning else min(self.residual, float(size))
+
+    @property
+    def tight(self) -> bool:
+        """Whether a complex signal on the likely coordinates has nearly as many unknowns as there are measurements."""
+        return tight(self.problem, int(np.count_nonzero(self.weight > 0.1)))
 
     def hands_over(self, leads: bool) -> bool:
         """Whether to try a descent from here; one that takes passes only from the run that leads, if it predicts."""
@@ -291,6 +301,11 @@ def _handed_over(walk: Walk, hand_over: HandOver | None, leads: bool) -> Asks[bo
     return True
 
 
+def tight(problem: Problem, size: int) -> bool:
+    """Whether a complex signal on this many coordinates has nearly as many unknowns as there are measurements."""
+    return problem.turning and size - 1 > _TIGHT * problem.m
+
+
 def cosine(a: Float, b: Float, turning: bool = False) -> float:
     """The cosine of two estimates up to sign, or of complex ones up to a phase."""
     inner = float(abs(np.vdot(a.view(np.complex128), b.view(np.complex128)))) if turning else abs(float(a @ b))
@@ -298,9 +313,9 @@ def cosine(a: Float, b: Float, turning: bool = False) -> float:
 
 
 def _drop_doubles(walks: list[Walk]) -> None:
-    """End each run that agrees with another one that explains more; but patient runs part again."""
+    """End each run that agrees with another one that explains more; but patient runs, and tight ones, part again."""
     for walk in walks:
-        if walk.ended or walk.setting.patient or walk.sweeps < _LOOK:
+        if walk.ended or walk.setting.patient or walk.tight or walk.sweeps < _LOOK:
             continue
         for other in walks:
             alive = other is not walk and (other.settled or not other.ended)
