@@ -459,7 +459,7 @@ def test_what_a_matrix_that_is_zero_on_the_support_leaves_open_is_finite():
     y = W @ x
     dtype = np.dtype(np.float64)
     problem = Problem(9, 4, y, dtype, None, None, None, None, False, 1e-8, rng, 1 << 30, gauge="phase")
-    case = Turned(problem, x, W, r)
+    case = Turned(problem, x, W, r, np.arange(problem.n))
     case.leaves_open(np.zeros((9, 4)))
     assert np.isfinite(case.delta).all()
     assert (case.delta > 0).all()

@@ -25,10 +25,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastquad.engine import turned_twins
+from fastquad.engine.answer import BLOCK_BYTES
 from fastquad.engine.certificate import Certificate, Doubt
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
-from fastquad.measurements.contractions import Diagonals, Products
+from fastquad.measurements.contractions import Block, Diagonals, Products
 from fastquad.numerics.grouping import Groups
 from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.solution import Status
@@ -57,18 +58,26 @@ _FITS = 30.0
 _FITS_IN_NOISE = 3.0
 # The bits of evidence to spare: an answer is wrong with a chance of less than 2^−20.
 _SPARE_BITS = 20
+# The number of coordinates beyond those of the support whose products are tested for independence.
+_MORE = 8
+# The share of the largest column of diagonals from which on a column shows that its entry is measured.
+_MEASURED = 1e-3
 # The number of exchanges of two entries that are tried.
 _EXCHANGES = 8
 
 
 @dataclass
 class Turned:
-    """A complex answer as real numbers, its products and residuals, and what the tests find."""
+    """A complex answer as real numbers, its products and residuals, and what the tests find.
+
+    W (m, n) is zero where it was not `read`.
+    """
 
     problem: Problem
     x: Float
     W: Float
     r: Float
+    read: Indices
 
     def __post_init__(self) -> None:
         self.groups = self.problem.groups or Groups.pairs(self.problem.n // 2)
@@ -150,6 +159,8 @@ class Turned:
             r = W @ x - y
         if not float(np.linalg.norm(r)) <= limit:
             return False
+        if W is not self.W:
+            self.read = np.arange(self.problem.n)
         self.x, self.W, self.r = x, W, r
         return True
 
@@ -200,13 +211,13 @@ class Turned:
 
     def span(self, diagonals: Float, entries: Entries | None) -> Status:
         """Whether there are more independent measurements than unknowns."""
-        m, n, s = self.problem.m, self.problem.n, self.S.size
+        m, s = self.problem.m, self.S.size
         if s - 1 >= m:
             self.doubt = f"There are {m} measurements for {s - 1} unknowns."
             return Status.ISOLATED
-        outside = np.setdiff1d(np.arange(n), self.S)
+        outside = np.setdiff1d(self.read, self.S)
         # Enough columns to show that there are more equations than unknowns, and twice as many where x is sparse.
-        columns = [self._scaled(self.W[:, self.S]), self._scaled(self.W[:, outside[: s + 8]])]
+        columns = [self._scaled(self.W[:, self.S]), self._scaled(self.W[:, outside[: s + _MORE]])]
         if outside.size < s:
             columns.append(diagonals[:, ::2] * self.norm**2 / self.delta[:, None])
             if entries is not None and entries.block is not None:
@@ -289,11 +300,12 @@ class Turned:
 
 def certify_turned(problem: Problem, x: Float, W: Float | None, entries: Entries | None) -> Asks[Certificate]:
     """Clean a complex x that fits to rounding, and look for another signal that fits as well."""
+    read = np.arange(problem.n)
     if W is None:
         # What is less than rounding would only make the products dearer.
         x = np.where(np.abs(x) < _TINY * float(np.abs(x).max(initial=0.0)), 0.0, x)
-        W = yield Products(x)
-    case = Turned(problem, x, W, W @ x - problem.y)
+        W, read = yield from _products(problem, x)
+    case = Turned(problem, x, W, W @ x - problem.y, read)
     yield from case.clean()
     status = yield from _status(case, problem, entries)
     # Estimate it only for single precision: with doubles it is negligible.
@@ -301,12 +313,31 @@ def certify_turned(problem: Problem, x: Float, W: Float | None, entries: Entries
     return Certificate(case.x, case.residual, status, case.doubt, error=error)
 
 
+def _products(problem: Problem, x: Float) -> Asks[tuple[Float, Indices]]:
+    """The products of x, (m, n), and where they were read: all, or its entries and as many others, which `span` needs.
+
+    The latter is enough, and less to read, where the diagonals show that every entry is measured.
+    """
+    m, n = problem.m, problem.n
+    groups = problem.groups or Groups.pairs(n // 2)
+    S = groups.whole(np.flatnonzero(x))
+    outside = np.setdiff1d(np.arange(n), S)
+    read = np.union1d(S, outside[: S.size + _MORE])
+    sizes = np.linalg.norm((yield Diagonals()), axis=0)
+    shown = float(sizes.min(initial=np.inf)) > _MEASURED * float(sizes.max(initial=0.0))
+    if not shown or 2 * S.size > n or 8 * m * S.size * read.size > min(BLOCK_BYTES, problem.memory // 8):
+        return (yield Products(x)), np.arange(n)
+    W = np.zeros((m, n))
+    W[:, read] = np.einsum("t,itj->ij", x[S], (yield Block(S, read)))
+    return W, read
+
+
 def doubt_turned(
     problem: Problem, x: Float, level: float | None, expected: float | None, entries: Entries | None
 ) -> Asks[Doubt]:
     """Whether noisy data tell a complex x from others, and how well they fix it, on its support and up to a phase."""
     W = yield Products(x)
-    case = Turned(problem, x, W, W @ x - problem.y)
+    case = Turned(problem, x, W, W @ x - problem.y, np.arange(problem.n))
     sigma = case.level(level or 0.0)
     case.in_noise(sigma, expected)
     stderr = np.zeros(problem.n)

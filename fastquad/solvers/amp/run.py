@@ -50,6 +50,10 @@ _PATIENCE = 10
 _FLAT = 0.01
 # The number of sweeps within that range.
 _FLAT_SWEEPS = 3
+# The share of coordinates up to which their block is small: a quarter of A.
+_SMALL = 0.5
+# The ratio m/n, n counting Re and Im, from which on a descent from almost any estimate of a complex signal ends at x.
+_FEW = 1.25
 # The ratio of unknowns of a complex signal to measurements from which on valleys are long and close together.
 _TIGHT = 0.85
 # The cosine above which two runs are the same.
@@ -186,22 +190,26 @@ class Walk:
     def level(self) -> float:
         """The distance of the run from x, estimated from its residuals.
 
-        A complex signal has twice as many unknowns, which fit themselves to y: only the residual that AMP predicts counts.
+        Of a complex signal with few measurements only the predicted residual counts: that of z falls before z is near.
         """
         size = np.sqrt(
             float(self.score.weight @ self.r**2) / max(float(self.score.weight @ self.ensemble.y**2), 1e-300)
         )
-        return float(size) if self.problem.turning else min(self.residual, float(size))
+        few = self.problem.turning and self.problem.m < _FEW * self.problem.n
+        return float(size) if few else min(self.residual, float(size))
 
     @property
     def tight(self) -> bool:
         """Whether a complex signal on the likely coordinates has nearly as many unknowns as there are measurements."""
-        return tight(self.problem, int(np.count_nonzero(self.weight > 0.1)))
+        return tight(self.problem, int(np.count_nonzero(self.weight > 0.5)))
 
     def hands_over(self, leads: bool) -> bool:
         """Whether to try a descent from here; one that takes passes only from the run that leads, if it predicts."""
-        turn = self.ended or self.sweeps % 3 == 2
-        costly = int(np.count_nonzero(self.weight > 0.1)) > 0.9 * self.problem.n
+        likely = int(np.count_nonzero(self.weight > 0.1))
+        # Try a complex signal after every sweep if its block is small: that reads less than one more sweep.
+        cheap = self.problem.turning and self.sweeps > 0 and likely <= _SMALL * self.problem.n
+        turn = self.ended or self.sweeps % 3 == 2 or cheap
+        costly = likely > 0.9 * self.problem.n
         if costly and not (leads and self.r2 >= _PREDICTS):
             return False
         if self.setting.patient:
