@@ -77,6 +77,43 @@ def test_single_precision_module_converges_to_its_rounding():
     assert fq.distance(solution.x, x) < 1e-5
 
 
+class Phases(nn.Module):
+    """Complex signals with smooth phases: a modulus times e^{iθ}."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.modulus, self.phase = nn.Linear(4, 30), nn.Linear(4, 30)
+        self.double()
+
+    def forward(self, z):
+        return torch.polar(nn.functional.softplus(self.modulus(z)), torch.tanh(self.phase(z)))
+
+
+def test_complex_decoder_against_finite_differences():
+    module = Phases()
+    decoder = fq.decoders.TorchDecoder(module, n_latent=4)
+    assert (decoder.n, decoder.dtype) == (60, np.float64)
+    rng = np.random.default_rng(0)
+    Z, V = rng.standard_normal((3, 4)), rng.standard_normal((3, 60))
+    with torch.no_grad():
+        np.testing.assert_array_equal(decoder(Z).view(complex), module(torch.tensor(Z)).numpy())
+    expected = differences(decoder.forward, Z)
+    np.testing.assert_allclose(decoder.jacobian(Z)[1], expected, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(decoder.vjp(Z)[1](V), np.einsum("bnk,bn->bk", expected, V), rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["latent", fq.PGD(projection="lm")])
+def test_solves_with_a_complex_decoder(method):
+    prior = fq.Generative(fq.decoders.TorchDecoder(Phases(), n_latent=4))
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 30, 30)) + 1j * rng.standard_normal((60, 30, 30))
+    H, x = (A + A.transpose(0, 2, 1).conj()) / 2, prior.signal(rng.standard_normal(4)).view(complex)
+    solution = fq.solve(H, fq.measure(H, x), prior=prior, method=method, rng=0)
+    assert solution.x.dtype == complex
+    assert fq.distance(solution.x, x) < (1e-10 if method == "latent" else 0.05)
+
+
 def test_what_is_wrong_is_said():
     with pytest.raises(TypeError, match=r"must be a torch\.nn\.Module, got function"):
         fq.decoders.TorchDecoder(lambda z: z, n_latent=3)
