@@ -447,3 +447,37 @@ def test_a_complex_function_of_jax_is_a_decoder():
     assert np.allclose(decoder(z).view(np.complex64), np.tanh(z) @ W, atol=1e-5)
     H, x = hermitian(120, 20, rng), decoder(z).view(np.complex64).astype(complex)
     assert fq.distance(fq.solve(H, fq.measure(H, x), prior=fq.Generative(decoder), rng=0).x, x) < 1e-4
+
+
+@pytest.mark.parametrize(("k", "m"), [(40, 100), (12, 70), (4, 50)])
+def test_real_matrices_find_a_complex_signal_near_the_limit(k, m):
+    # Without an estimate of rank two none of these was found.
+    rng = np.random.default_rng([k, m])
+    A, x = rng.standard_normal((m, 40, 40)), np.zeros(40, dtype=complex)
+    x[:k] = rng.standard_normal(k) + 1j * rng.standard_normal(k)
+    x = rng.permutation(x)
+    found = fq.solve((A + A.transpose(0, 2, 1)) / 2, fq.measure(A, x).real, signal="complex", rng=0)
+    assert found.status.name == "EXACT"
+    assert fq.distance(found.x, x, conjugation=True) < 1e-10
+
+
+def test_the_denoiser_of_rank_two_is_the_posterior_of_its_rows():
+    from fastquad.priors.base import Estimate
+    from fastquad.priors.rank_two import RankTwo
+
+    rng = np.random.default_rng(0)
+    n, D, s2, rho = 6, 0.3, 0.4, 0.5
+    Z, N = rng.standard_normal((n, 2)), rng.standard_normal((n, n))
+    S = np.kron(N + N.T, np.eye(2))  # nothing but y in it
+    at = Estimate(Z.reshape(-1), 0.1)
+    denoiser = RankTwo(2 * n, rho, 2 * n * rho * s2, learns=False)
+    denoiser.estimate(S, D, at, 2 * n * rho * s2, 0.0, 1)
+    b, a = ((N + N.T) @ Z - Z * 0.1 * n) / D, Z.T @ Z / D
+    # Sum over a grid of values of a row: likelihood exp(b·z − ½ z^T a z), slab N(0, s2), and a point at zero.
+    grid = np.stack(np.meshgrid(*2 * [np.linspace(-6, 6, 1201)]), axis=-1).reshape(-1, 2)
+    slab = rho * np.exp(-0.5 * np.sum(grid**2, axis=1) / s2) / (2 * np.pi * s2) * 0.01**2
+    for j in range(n):
+        p = slab * np.exp(grid @ b[j] - 0.5 * np.einsum("gc,cd,gd->g", grid, a, grid))
+        total = p.sum() + 1 - rho
+        np.testing.assert_allclose(at.weight[2 * j : 2 * j + 2], p.sum() / total, rtol=1e-6)
+        np.testing.assert_allclose(at.z[2 * j : 2 * j + 2], p @ grid / total, rtol=1e-6, atol=1e-9)

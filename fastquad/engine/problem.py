@@ -71,6 +71,12 @@ class Problem:
         return self.gauge != "sign"
 
     @property
+    def rank_two(self) -> bool:
+        """Whether real matrices measure a complex x: they see Re xx^*, a matrix of rank two."""
+        alone = self.groups is None or int(self.groups.sizes.max(initial=0)) <= 2
+        return self.gauge == "phase and conjugation" and alone
+
+    @property
     def entries(self) -> int:
         """The number of entries of x: n, or n/2 complex ones."""
         return self.n // 2 if self.turning else self.n

@@ -77,6 +77,10 @@ class Denoiser(ABC):
     def denoise(self, b: Float, a: float) -> Posterior:
         """The mean, the variance and P(x_j ≠ 0) of each coordinate."""
 
+    def overlap(self, z: Float, v: Float) -> float:
+        """`<X, V>` of the estimate X of xx^T and its variances V, half of what AMP's memory term is in proportion to."""
+        return float(z @ z) * float(v.sum())
+
     def learn(self, posterior: Posterior, phi2: float) -> None:  # noqa: B027  (a prior may have nothing to learn)
         """Update the parameters by EM, given the posterior under the old ones and |x|² ≈ phi2."""
 

@@ -17,6 +17,9 @@ from fastquad.typing import Asks, Float
 # eigendecomposition.
 MATRICES = 14
 
+# |x|² over ‖Re xx^*‖, which y tells: between 1 and √2.
+_RANK_TWO = 1.3
+
 
 def affordable(problem: Problem) -> bool:
     """Whether AMP's matrices fit in half of the memory."""
@@ -113,6 +116,8 @@ def prepare(problem: Problem, entries: Entries) -> Asks[Ensemble]:
     if problem.fixed and problem.norm is None and not diagonals[:, problem.known].any():
         # Correct for known values w, whose own squares are not in y: E y² gain = |x|⁴ − Σ w⁴.
         phi2 = float(np.sqrt(phi2**2 + sum(value**4 for value in problem.fixed.values())))
+    if problem.rank_two and problem.norm is None:
+        phi2 *= _RANK_TWO
     return Ensemble(y, gain, mean, S0 * (gain / m), diagonals, phi2, noise)
 
 

@@ -190,12 +190,13 @@ class Walk:
     def level(self) -> float:
         """The distance of the run from x, estimated from its residuals.
 
-        Of a complex signal with few measurements only the predicted residual counts: that of z falls before z is near.
+        Of a sparse complex signal with few measurements only the predicted residual counts: that of z falls before z is
+        near.
         """
         size = np.sqrt(
             float(self.score.weight @ self.r**2) / max(float(self.score.weight @ self.ensemble.y**2), 1e-300)
         )
-        few = self.problem.turning and self.problem.m < _FEW * self.problem.n
+        few = self.problem.turning and self.problem.m < _FEW * self.problem.n and not self.tight
         return float(size) if few else min(self.residual, float(size))
 
     @property
@@ -220,8 +221,7 @@ class Walk:
         """The target of the next residual: y plus the memory term of this one."""
         if self.warm and self.swept is None:
             return self.ensemble.y
-        q = float(self.z @ self.z)
-        onsager = min(self.score.tau, 2 * q * float(self.v.sum()) / self.ensemble.gain)
+        onsager = min(self.score.tau, 2 * self.denoiser.overlap(self.z, self.v) / self.ensemble.gain)
         self.memory = onsager * self.score.g
         return self.ensemble.y + self.memory
 

@@ -21,6 +21,7 @@ from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.priors.base import Denoiser
 from fastquad.priors.groups import spike_slab
 from fastquad.priors.known import Clamped
+from fastquad.priors.rank_two import RankTwo
 from fastquad.solvers.amp.ensemble import Ensemble
 from fastquad.solvers.amp.run import Attempt, Setting
 from fastquad.typing import Float
@@ -38,6 +39,8 @@ _OTHERS = (
 
 def denoiser(problem: Problem, rho: float, phi2: float, learns: bool = True) -> Denoiser:
     """The denoiser of a sparse signal with |x|² of about phi2, and with its known values."""
+    if problem.rank_two:
+        return RankTwo(problem.n, rho, phi2, learns)
     if not problem.fixed:
         return spike_slab(problem.n, problem.groups, rho, phi2, learns)
     known = problem.known
@@ -105,7 +108,7 @@ class SparseStarts:
     def first(self) -> Float:
         """v1 of S0."""
         if self._first is None:
-            self._first = leading_eigenvector(self.ensemble.S0)
+            self._first = self._leading(self.ensemble.S0)
         return self._first
 
     @property
@@ -118,6 +121,8 @@ class SparseStarts:
     @property
     def second(self) -> Float:
         """v2 of S0; for a complex signal the third, because each eigenvector comes with i times itself."""
+        if self.problem.rank_two:
+            return self.random()
         return self.spectrum[1][:, -3 if self.problem.turning and self.problem.n > 2 else -2]
 
     def random(self) -> Float:
@@ -127,6 +132,9 @@ class SparseStarts:
 
     def columns(self, start: int, stop: int) -> Iterator[Float]:
         """The columns of S0 at its largest diagonal entries."""
+        if self.problem.rank_two:
+            yield from (self.random() for _ in range(start, stop))  # a column has no Im
+            return
         S0 = self.ensemble.S0
         order = np.argsort(-np.diagonal(S0), kind="stable")
         if self.problem.turning:
@@ -141,5 +149,13 @@ class SparseStarts:
         if likely.size < 2:
             likely = np.sort(np.argsort(-diagonal, kind="stable")[:2])
         v = np.zeros(n)
-        v[likely] = leading_eigenvector(S0[likely[:, None], likely])
+        v[likely] = self._leading(S0[likely[:, None], likely])
         return v
+
+    def _leading(self, S: Float) -> Float:
+        """The leading eigenvector; √w1 v1 + i √w2 v2 if real matrices measure a complex signal, Re and Im in turn."""
+        if not self.problem.rank_two or len(S) < 4:
+            return leading_eigenvector(S)
+        values, vectors = np.linalg.eigh(S[::2, ::2])
+        two = vectors[:, :-3:-1] * np.sqrt(np.maximum(values[:-3:-1], 1e-3 * abs(values[-1])))
+        return two.reshape(-1)
