@@ -78,7 +78,7 @@ class Denoiser(ABC):
         """The mean, the variance and P(x_j ≠ 0) of each coordinate."""
 
     def overlap(self, z: Float, v: Float) -> float:
-        """`<X, V>` of the estimate X of xx^T and its variances V, half of what AMP's memory term is in proportion to."""
+        """`<X, V>` of the estimate X of xx^T and its variances V: AMP's memory term is in proportion to it."""
         return float(z @ z) * float(v.sum())
 
     def learn(self, posterior: Posterior, phi2: float) -> None:  # noqa: B027  (a prior may have nothing to learn)

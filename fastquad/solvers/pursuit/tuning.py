@@ -57,7 +57,7 @@ def levels(problem: Problem, max_skips: int = 4) -> Iterator[Level]:
             long = 2 * max(1, int(min(0.3 * m, 31, p - 1))) - 1
         phases = [Phase(_skips(0, min(1, max_skips)), short)]
         if max_skips and m <= width * _FEW_MEASUREMENTS and (p == cap or _BROAD <= p < _SOON * cap):
-            # Few entries of a complex signal are many parameters: up to m/2 of them, not m/3, for three entries to count.
+            # Allow a complex signal up to m/2 parameters, not m/3, so that three entries count.
             size = m // 3 if width == 1 else (m // 2 + 1) // 2
             phases.append(Phase([], min(_LARGEST, size), beam=True))
         if p == cap:
