@@ -205,13 +205,16 @@ class Walk:
         return tight(self.problem, int(np.count_nonzero(self.weight > 0.5)))
 
     def hands_over(self, leads: bool) -> bool:
-        """Whether to try a descent from here; one that takes passes only from the run that leads, if it predicts."""
+        """Whether to try a descent from here; one that takes passes only from the run that leads, if it predicts.
+
+        Near the counting limit of a complex signal any run may be the one that comes near.
+        """
         likely = int(np.count_nonzero(self.weight > 0.1))
         # Try a complex signal after every sweep if its block is small: that reads less than one more sweep.
         cheap = self.problem.turning and self.sweeps > 0 and likely <= _SMALL * self.problem.n
         turn = self.ended or self.sweeps % 3 == 2 or cheap
         costly = likely > 0.9 * self.problem.n
-        if costly and not (leads and self.r2 >= _PREDICTS):
+        if costly and not ((leads or self.tight) and self.r2 >= _PREDICTS):
             return False
         if self.setting.patient:
             return self.level() < _NEAR
