@@ -12,6 +12,7 @@ from fastquad.engine.driver import finish
 from fastquad.engine.problem import Problem
 from fastquad.engine.structured import _answered, better_values
 from fastquad.engine.turning import Turned
+from fastquad.numerics import symmetry
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.solution import Status
 
@@ -512,3 +513,21 @@ def test_the_certificate_of_a_sparse_answer_reads_little():
     assert solution.status is Status.EXACT
     # The rows of the support in all measurements alone would be .033.
     assert solution.n_passes < 0.06
+
+
+def test_a_relabelling_may_turn_a_sign_that_zeros_leave_open():
+    """Regression: Re and Im of one entry are not coupled, so +1 was tried for the sign between them, and never −1."""
+    rng = np.random.default_rng(0)
+    n, m = 6, 40
+    P, Q = rng.standard_normal((2, m, n, n))
+    P, Q = P + P.transpose(0, 2, 1), Q - Q.transpose(0, 2, 1)
+    A = np.block([[P, -Q], [Q, P]])  # multiplication by i takes (Re, Im) to (−Im, Re)
+    x = np.zeros(2 * n)
+    x[[0, n, 1, n + 2]] = [0.6, -0.3, 0.7, 0.4]
+    found = {
+        (tuple(images), tuple(signs))
+        for images, signs in symmetry.relabellings(A, np.flatnonzero(x), np.tile(np.arange(n), 2), 1e-12, 4000)
+    }
+    assert ((n, n + 1, 0, 2), (1.0, 1.0, -1.0, -1.0)) in found
+    solution = fq.solve(A, fq.measure(A, x), x0=x + 1e-3 * (x != 0), prior=fq.Sparse(k=4), method="sgn")
+    assert solution.status is fq.Status.AMBIGUOUS

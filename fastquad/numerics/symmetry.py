@@ -181,38 +181,38 @@ def relabellings(
     signs = np.ones(where.size)
     nodes = 0
 
-    def fitting(depth: int, j: int, image: int) -> float:
-        """The sign with which this image of the j-th coordinate agrees with those chosen before; 0 if none does."""
+    def fits(depth: int, j: int, image: int, sign: float) -> bool:
+        """Whether this image of the j-th coordinate, with this sign, agrees with those chosen before."""
         before = order[:depth]
         wanted = block[:, where[j], where[before]]
         there = block[:, image, images[before]] * signs[before]
-        for sign in (1.0, -1.0):
-            if np.abs(wanted - sign * there).max(initial=0.0) <= size:
-                return sign
-        return 0.0
+        return bool(np.abs(wanted - sign * there).max(initial=0.0) <= size)
 
-    stack: list[Iterator[int]] = [iter(candidates[order[0]])]
+    def choices(depth: int) -> Iterator[tuple[int, float]]:
+        """The images of the next coordinate with both signs: where entries are zero, others decide between them."""
+        both = (1.0, -1.0) if depth else (1.0,)  # the sign of all is free
+        return iter([(image, sign) for image in candidates[order[depth]] for sign in both])
+
+    stack = [choices(0)]
     while stack:
         depth = len(stack) - 1
         j = order[depth]
         images[j] = -1
-        image = next(stack[-1], None)
-        if image is None:
+        choice = next(stack[-1], None)
+        if choice is None:
             stack.pop()
             continue
         nodes += 1
         if nodes > max_nodes:
             return
-        if image in images[order[:depth]]:
-            continue
-        sign = fitting(depth, j, image)
-        if sign == 0:
+        image, sign = choice
+        if image in images[order[:depth]] or not fits(depth, j, image, sign):
             continue
         images[j], signs[j] = image, sign
         if depth + 1 == where.size:
             yield images.copy(), signs.copy()
             continue
-        stack.append(iter(candidates[order[depth + 1]]))
+        stack.append(choices(depth + 1))
 
 
 def _components(edges: NDArray[np.bool_]) -> tuple[int, Indices]:
