@@ -12,7 +12,7 @@ The rule, for an answer x with f free coordinates (for most methods, its nonzero
     a budget ended it; too noisy; no start                       MAX_ITER, MAX_PASSES, MAX_TIME; NOISY; EMPTY_SUPPORT
     the method's own test was met, or the given noise explains ρ UNDETERMINED for f >= m, AMBIGUOUS where the noise
                                                                  hides the difference from another signal, NOISY where
-                                                                 the error is above .4 (.15 for m < n and an unknown
+                                                                 the error is above .25 (.15 for m < n and an unknown
                                                                  level), else CONVERGED
     otherwise                                                    STAGNATED
 
@@ -44,8 +44,8 @@ from fastquad.priors.base import Prior
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float, Indices
 
-#: The largest error of a success in noise.
-TRUSTED = 0.4
+#: The largest error of a success in noise: one of a hundred is twice as large as estimated, and then still below .5.
+TRUSTED = 0.25
 # The upper 95 % of that error: above it only where few directions of x make up the error, so that it may be large.
 _TRUSTED_BOUND = 0.5
 #: The same for m < n without a given level of noise: there many small coordinates of x may look like noise.

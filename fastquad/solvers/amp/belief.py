@@ -8,10 +8,8 @@ AMP predicts each measurement without using it, so its residual r is as if every
                                               see `fastquad.numerics.small`
     ev  = (m − 10) ln(1 − R²) + 2 ln (n choose s),   s = #{π > .5}
 
-A run has *found* x if it has settled, ev < −20, and some of the residual is noise. If est < .4 sqrt(1 − s/m) as well,
-the answer is a success, with its error; if not, the data are too noisy for one. Where ev > −40, what is learnt of ρ,
-the slab and σ is itself uncertain, and so is est: it must be below .25 sqrt(1 − s/m). Of about 410 claims without that
-rule three had an error above .5, all with ev > −27.
+A run has *found* x if it has settled, ev < −20, and some of the residual is noise. If est < .25 sqrt(1 − s/m) as well,
+the answer is a success, with its error; if not, the data are too noisy for one.
 """
 
 from __future__ import annotations
@@ -34,10 +32,6 @@ from fastquad.typing import Float
 _REPORTED = 0.3
 # The evidence that a run needs: twice the log of the odds against chance.
 _EVIDENCE = 20.0
-# The evidence with which a large error is known well enough for a success.
-_OVERWHELMING = 40.0
-# The largest error of a success with less evidence.
-_TRUSTED_WEAKLY = 0.25
 # The least share of |r|² that must be noise.
 _NOISE_SHARE = 0.1
 # The cosine of two estimates above which their runs agree.
@@ -86,13 +80,9 @@ class Belief:
 
     @property
     def trusted(self) -> bool:
-        """Whether the answer is a success.
-
-        With nearly as many coordinates as data, or with little evidence, its error must be smaller.
-        """
+        """Whether the answer is a success; with nearly as many coordinates as data, its error must be smaller."""
         spare = max(1 - self.size / self.sound.size, 1e-3)
-        most = TRUSTED if self.evidence < -_OVERWHELMING else _TRUSTED_WEAKLY
-        return self.found and self.error < most * math.sqrt(spare)
+        return self.found and self.error < TRUSTED * math.sqrt(spare)
 
     def of_unsure_length(self, share: float) -> Belief:
         """The belief with the length of x uncertain by this share."""
