@@ -12,7 +12,7 @@ The rule, for an answer x with f free coordinates (for most methods, its nonzero
     a budget ended it; too noisy; no start                       MAX_ITER, MAX_PASSES, MAX_TIME; NOISY; EMPTY_SUPPORT
     the method's own test was met, or the given noise explains ρ UNDETERMINED for f >= m, AMBIGUOUS where the noise
                                                                  hides the difference from another signal, NOISY where
-                                                                 the error is above .25 (.15 for m < n and an unknown
+                                                                 the error is above .25 (.15 for m <= n and an unknown
                                                                  level), else CONVERGED
     otherwise                                                    STAGNATED
 
@@ -48,7 +48,7 @@ from fastquad.typing import Asks, Float, Indices
 TRUSTED = 0.25
 # The upper 95 % of that error: above it only where few directions of x make up the error, so that it may be large.
 _TRUSTED_BOUND = 0.5
-#: The same for m < n without a given level of noise: there many small coordinates of x may look like noise.
+#: The same for m <= n without a given level of noise: there many small coordinates of x may look like noise.
 TRUSTED_OF_FEW = 0.15
 
 # The relative residual below which what is left is not noise, and too small to be signal: the method just stopped
@@ -258,11 +258,11 @@ def _believed(problem: Problem, outcome: Outcome, error: float, trusted: float) 
 def _by_error(problem: Problem, outcome: Outcome, error: float, bound: float, trusted: float) -> Verdict:
     """The verdict on signal in noise that the data distinguish from others.
 
-    Where the prior allows for many small coordinates δ, they may be what is left, in place of noise. For m < n they
+    Where the prior allows for many small coordinates δ, they may be what is left, in place of noise. For m <= n they
     look alike, because `2 x^T Ã_i δ` is as random as noise is; it is √2 |δ|/|x| times as large as `x^T Ã_i x`.
     """
     prior, m = problem.prior, problem.m
-    if prior is not None and prior.compressible and problem.noise is None and m < problem.unknowns:
+    if prior is not None and prior.compressible and problem.noise is None and m <= problem.unknowns:
         spare = max(1, m - int(np.count_nonzero(outcome.x)))
         error = math.hypot(error, outcome.residual * math.sqrt(m / (2 * spare)))
         note = f"What is left may be many small coordinates as well as noise: the error of {error:.2g} allows for both."
@@ -301,9 +301,9 @@ def _trusted(problem: Problem) -> float:
 
 
 def _of_few(problem: Problem) -> bool:
-    """Whether small coordinates may look like noise: fewer measurements than unknowns, and no level is given."""
+    """Whether small coordinates may look like noise: no more measurements than unknowns, and no level is given."""
     unknowns = problem.unknowns if problem.support is None else problem.support.size
-    return problem.noise is None and problem.m < unknowns
+    return problem.noise is None and problem.m <= unknowns
 
 
 def products_affordable(problem: Problem) -> bool:

@@ -1,6 +1,6 @@
 """What coordinates too small to be found add to an error, where they look like noise.
 
-With fewer measurements than unknowns nothing tells the small coordinates of a signal from noise of an unknown level.
+With no more measurements than unknowns nothing tells the small coordinates of a signal from noise of an unknown level.
 How many there are is seen from those just above the least size t that is found. Sizes that decay are spread evenly over
 scales: of c coordinates between t and 4t, the density at size u is c/(u ln 4), and those below t have the square
 

@@ -4,7 +4,7 @@ AMP predicts each measurement without using it, so its residual r is as if every
 
     R²  = 1 − |r|²/|y|²                       of several runs, the one with the largest R² is taken
     σ̂²  = |r|²/m − (2qV + V²)/gain             q = |z|², V = Σv: what is left beside the posterior's own spread
-    est = sqrt(V/(q + V)) (1 + 1/sqrt m)      the relative error of z; more for m < n and an unknown level of noise:
+    est = sqrt(V/(q + V)) (1 + 1/sqrt m)      the relative error of z; more for m <= n and an unknown level of noise:
                                               see `fastquad.numerics.small`
     ev  = (m − 10) ln(1 − R²) + 2 ln (n choose s),   s = #{π > .5}
 
@@ -119,7 +119,7 @@ def belief(problem: Problem, entries: Entries, walk: Walk) -> Belief | None:
     noisy = isinstance(walk.noise, Unequal) or variance > _NOISE_SHARE * mean_square
     found = walk.settled and walk.denoiser.learns and entries.independent and noisy and evidence < -_EVIDENCE
     error = math.sqrt(V / max(q + V, 1e-300)) * (1 + 1 / math.sqrt(m))
-    if problem.noise is None and m < problem.unknowns:
+    if problem.noise is None and m <= problem.unknowns:
         error = with_small_ones(error, np.where(weight > 0.5, z, 0.0), np.sqrt(np.maximum(v, 0.0)), m)
     return Belief(
         z.copy(), v.copy(), weight.copy(), walk.residual, r2, error, math.sqrt(max(variance, 0.0)), evidence,
