@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
-
-import numpy as np
 
 from fastquad.engine.problem import Problem
 
@@ -46,14 +45,14 @@ def levels(problem: Problem, max_skips: int = 4) -> Iterator[Level]:
     """The levels, from a few likely coordinates to the largest block that memory allows."""
     # A complex entry has two places, and is two parameters.
     m, n, width = problem.m, problem.entries, 1 + problem.turning
-    cap = int(min(n, max(2, np.sqrt(max_entries(problem) / m) / width)))
-    p = int(min(max(40, np.sqrt(2 * n)), cap))
+    cap = int(min(n, max(2, math.sqrt(max_entries(problem) / m) / width)))
+    p = int(min(max(40, math.sqrt(2 * n)), cap))
     while True:
         if width == 1:
-            short = int(np.clip(max(12, m / 6), 4, max(4, min(25, p - 1, m / 2))))
+            short = int(min(max(12, m / 6), max(4, min(25, p - 1, m / 2))))
             long = int(min(0.6 * m, 60, p - 1))
         else:
-            short = 2 * int(np.clip(max(8, m / 12), 3, max(3, min(20, p - 1, m / 4)))) - 1
+            short = 2 * int(min(max(8, m / 12), max(3, min(20, p - 1, m / 4)))) - 1
             long = 2 * max(1, int(min(0.3 * m, 31, p - 1))) - 1
         phases = [Phase(_skips(0, min(1, max_skips)), short)]
         if max_skips and m <= width * _FEW_MEASUREMENTS and (p == cap or _BROAD <= p < _SOON * cap):
