@@ -531,3 +531,19 @@ def test_a_relabelling_may_turn_a_sign_that_zeros_leave_open():
     assert ((n, n + 1, 0, 2), (1.0, 1.0, -1.0, -1.0)) in found
     solution = fq.solve(A, fq.measure(A, x), x0=x + 1e-3 * (x != 0), prior=fq.Sparse(k=4), method="sgn")
     assert solution.status is fq.Status.AMBIGUOUS
+
+
+def test_opposite_values_at_coordinates_that_are_measured_alike_cancel():
+    """Regression: the sparser x was called exact, though any value at one of them and its opposite at the other fit."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((40, 12, 12))
+    A = A + A.transpose(0, 2, 1)
+    A[:, 9], A[:, :, 9] = A[:, 6].copy(), A[:, :, 6].copy()
+    A[:, 9, 9] = A[:, 6, 6] = A[:, 6, 9] = A[:, 9, 6]
+    x = np.zeros(12)
+    x[[0, 3, 5]] = [1.0, -2.0, 1.5]
+    solution = fq.solve(A, fq.measure(A, x))
+    assert fq.distance(solution.x, x) < 1e-10
+    assert solution.status is Status.AMBIGUOUS
+    assert "at 6" in solution.message
+    assert "at 9" in solution.message

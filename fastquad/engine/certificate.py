@@ -11,7 +11,8 @@ rounding), the answer is doubted
     exchange      if a coordinate outside of S can take over from those in S
     symmetry      if a linear map Q with Q^T A_i Q = A_i on S gives a twin Qx: blocks whose signs are free, a common
                   eigenbasis, an invariant subspace
-    relabelling   if a signed relabelling of the coordinates leaves the A_i as they are: mirrors, shifts, exchanges
+    relabelling   if a signed relabelling of the coordinates leaves the A_i as they are: mirrors, shifts, exchanges; or
+                  if opposite values cancel at two coordinates outside of S, which are measured alike
     chance        if the entries take so few values that another signal may fit by chance
 
 A continuous family of signals shows in the first test, finite ones in the others. Each test has a cheap form that

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, combinations, islice
 
 import numpy as np
 
@@ -36,6 +36,8 @@ _MISTAKEN_ALIKE = 0.03
 _RELABELLINGS = 20
 # The largest number of nodes in the search for them.
 _NODES = 4000
+# The largest number of coordinates where x is zero that are compared with each other.
+_CANCELLING = 16
 # The number of matrices that they must preserve.
 _MATRICES = 24
 # The largest share of y that a relabelled x may leave.
@@ -236,8 +238,12 @@ class Twins(Tests):
             tolerance = max(tolerance, min(_MISTAKEN_ALIKE, _ERRORS * answer.residual))
         kind = symmetry.alike(self.diagonals[:, answer.allowed], tolerance)
         inside = np.searchsorted(answer.allowed, answer.S[self.sure])
-        if (np.bincount(kind, minlength=kind.size)[kind[inside]] == 1).all():
+        counts = np.bincount(kind, minlength=kind.size)
+        if (counts == 1).all():
             return ""
+        doubt = yield from self._cancelling(kind, tolerance)
+        if doubt or (counts[kind[inside]] == 1).all():
+            return doubt
         doubt = yield from self._any_fits(self._moved())
         members = np.flatnonzero(np.isin(kind, kind[inside]))
         if doubt or 8 * self.problem.m * members.size**2 > min(BLOCK_BYTES, self.problem.memory // 8):
@@ -259,6 +265,28 @@ class Twins(Tests):
 
         twins = (moved(images, signs) for images, signs in found)
         return (yield from self._any_fits(twin for twin, _ in zip(twins, range(_RELABELLINGS), strict=False)))
+
+    def _cancelling(self, kind: Indices, tolerance: float) -> Asks[str]:
+        """Whether two coordinates where x is zero are measured alike, so that opposite values there cancel."""
+        answer = self.answer
+        zero = np.flatnonzero(answer.x[answer.allowed] == 0)
+        shared = zero[np.bincount(kind[zero], minlength=kind.size)[kind[zero]] > 1][:_CANCELLING]
+        if shared.size == 0:
+            return ""
+        yield from answer.look_at(answer.allowed[shared])
+        W = answer.W[:, answer.allowed[shared]]
+        near = tolerance * float(np.abs(answer.columns).max(initial=0.0))
+
+        def twins() -> Iterator[Float]:
+            for a, b in combinations(range(shared.size), 2):
+                for sign in (1.0, -1.0):
+                    if kind[shared[a]] == kind[shared[b]] and np.abs(W[:, a] - sign * W[:, b]).max() <= near:
+                        twin = answer.x.copy()
+                        size = float(np.abs(answer.z).max(initial=0.0))
+                        twin[answer.allowed[shared[a]]], twin[answer.allowed[shared[b]]] = size, -sign * size
+                        yield twin
+
+        return (yield from self._any_fits(islice(twins(), _RELABELLINGS)))
 
     def _moved(self) -> Iterator[Float]:
         """x reversed, and moved by one."""
