@@ -212,6 +212,8 @@ ONCE_WRONG = [
     ("mistaken matrices", 3001, 25), ("rank one tensor", 3001, 46), ("mistaken matrices", 3001, 52),
     ("low rank", 3001, 57), ("mistaken matrices", 3001, 103), ("two signals", 3002, 14), ("householder", 3002, 35),
     ("complex low span", 3003, 8), ("half precision structures", 3003, 33),
+    ("complex multiplication", 30010, 1), ("decaying signal", 40001, 3), ("householder", 60001, 2),
+    ("local degeneracy", 50001, 2), ("start at a twin", 50015, 2),
 ]  # fmt: skip
 
 

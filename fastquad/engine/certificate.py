@@ -54,6 +54,8 @@ _SIGNIFICANT, _LEAST_SIGNIFICANT = 5.0, 0.5
 _SPARE_ROWS = 4
 # Under noise, another signal is as many times the expected error away; at most so far, relative to x.
 _ERRORS_APART, _CLEARLY_ANOTHER = 3.0, 0.5
+# Under noise, the twin by a symmetry of A is at least so far away.
+_TWIN_APART = 0.01
 # Under noise, a symmetry must hold on the coordinates that are this many standard errors from zero.
 _SURE = 5.0
 
@@ -98,7 +100,7 @@ def certify(
     if problem.n == 1 and problem.m > 1:  # one nonzero measurement determines |x|
         return Certificate(x, residual, Status.EXACT)
     diagonals = yield Diagonals()
-    measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
+    measure = Measure(1e-3, 1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
     delta = answer.rounding(diagonals)
     tests = Twins(answer, diagonals, delta, measure, entries)
     if answer.outside.size and not (yield from _shown_by_few(tests)):
@@ -156,8 +158,9 @@ def doubt_in_noise(
     diagonals = yield Diagonals()
     entries = entries or (yield from sample_entries(problem))
     away = max(0.1, _ERRORS_APART * (expected or 0.0))
+    nearer = 0.1 if expected is None else max(_TWIN_APART, _ERRORS_APART / 2 * expected)
     # Where entries are not independent, nothing but these tests speaks for x: one that is clearly another counts.
-    measure = Measure(away if entries.independent else min(away, _CLEARLY_ANOTHER), 3.0, 10.0, noisy=True)
+    measure = Measure(away if entries.independent else min(away, _CLEARLY_ANOTHER), nearer, 3.0, 10.0, noisy=True)
     delta = np.full(m, max(sigma, 1e-300))
     if weighed and isinstance(problem.noise, np.ndarray):
         delta = np.maximum(problem.noise, 1e-12 * float(problem.noise.max()))
@@ -215,7 +218,7 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     if misfit or problem.support is not None or problem.fixed:
         return Missed(misfit=misfit)
     delta = np.full(m, max(left / math.sqrt(m), 1e-300))
-    tests = Twins(answer, np.einsum("ijj->ij", block), delta, Measure(0.1, 3.0, 10.0, noisy=True), None)
+    tests = Twins(answer, np.einsum("ijj->ij", block), delta, Measure(0.1, 0.1, 3.0, 10.0, noisy=True), None)
     return Missed(unseen=tests.errors()[1])
 
 

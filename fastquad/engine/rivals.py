@@ -40,9 +40,13 @@ _NOT_SEEN = 3.0
 
 
 class Measure(NamedTuple):
-    """How far away another signal must be, relative to the norm of x, and how well it must fit, in units of δ."""
+    """How far away another signal must be, relative to the norm of x, and how well it must fit, in units of δ.
+
+    The twin by a symmetry of A may be `nearer`: it fits wherever it is, and not only because of the noise.
+    """
 
     apart: float
+    nearer: float
     fits: float
     #: How much a change of x by its norm must change the measurements, so that its direction is seen.
     need: float

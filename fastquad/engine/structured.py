@@ -66,7 +66,7 @@ def _certify_values(
     x = prior.nearest(x)
     answer = yield from Answer.read(problem, x, None)
     diagonals = yield Diagonals()
-    measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
+    measure = Measure(1e-3, 1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
     # Ignore undetermined directions: only another signal of these values counts.
     tests = Twins(answer, diagonals, answer.rounding(diagonals), measure, entries)
     doubt = _one_changed(answer, tests, values) or (yield from tests.symmetry()) or (yield from tests.relabelling())
@@ -183,7 +183,7 @@ def _moved(problem: Problem, found: Certificate, entries: Entries | None) -> Ask
     assert prior is not None
     answer = yield from Answer.read(problem, found.x, None)
     diagonals = yield Diagonals()
-    measure = Measure(1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
+    measure = Measure(1e-3, 1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
     for name in ("relabelling", "symmetry"):
         tests = Twins(answer, diagonals, answer.rounding(diagonals), measure, entries)
         doubt = yield from getattr(tests, name)()

@@ -183,10 +183,10 @@ class Twins(Tests):
         M, N, N2 = yield from self._combinations()
         for V, inverse, part in symmetry.parts(M, N, N2, rounded=answer.rounded, noisy=self.measure.noisy):
             start = expand(symmetry.flipped(z, V, inverse, part), answer.places, self.problem.n)
-            if apart(start, answer.x) <= self.measure.apart:
+            if apart(start, answer.x) <= self.measure.nearer:
                 continue
             twin = yield from self._refit(self.problem.completed(start), answer.S)
-            if twin is not None and self._rival(twin):
+            if twin is not None and self._rival(twin, self.measure.nearer):
                 return self._shown()
         return (yield from self.signs())
 
@@ -297,10 +297,8 @@ class Twins(Tests):
     def _any_fits(self, twins: Iterable[Float]) -> Asks[str]:
         """A sentence on the first of these that is another signal and fits; empty if there is none."""
         size = float(np.linalg.norm(self.problem.y))
-        # Under noise, a symmetry says more than another fit: its twin need not be as far away as what noise may do.
-        far = max(APART, self.measure.apart / 2) if self.measure.noisy else self.measure.apart
         for twin in twins:
-            if apart(twin, self.answer.x) > far:
+            if apart(twin, self.answer.x) > self.measure.nearer:
                 start = self.problem.completed(twin)
                 # A relabelling that leaves the matrices as they are leaves the measurements: what does not nearly fit
                 # is no twin, and steps from it would lead anywhere.
@@ -308,7 +306,7 @@ class Twins(Tests):
                 if float(np.linalg.norm(left)) > max(_NEARLY * size, _ERRORS * float(np.linalg.norm(self.answer.r))):
                     continue
                 refitted = yield from self._refit(start, np.flatnonzero(twin), self._nearly_likely())
-                if refitted is not None and self._rival(refitted, far):
+                if refitted is not None and self._rival(refitted, self.measure.nearer):
                     return self._shown()
         return ""
 
