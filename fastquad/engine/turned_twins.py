@@ -20,8 +20,8 @@ from fastquad.engine.answer import BLOCK_BYTES
 from fastquad.engine.twins import (
     APART,
     CHALLENGE,
-    CHALLENGE_ENTRIES,
     CHALLENGE_INDEPENDENT,
+    CHALLENGE_STRUCTURED,
     CHALLENGES,
     FEWEST_CHALLENGES,
     RECAPTURES,
@@ -142,7 +142,7 @@ def relabelled(case: Turned, diagonals: Float) -> Asks[bool]:
 def challenged(case: Turned, independent: bool) -> Asks[bool]:
     """Whether random starts lead to another signal that fits as well, or not to x again; the doubt is noted."""
     problem, m = case.problem, case.problem.m
-    most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_ENTRIES
+    most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
     back, near = 0, case.apart if independent else APART
     everything = np.arange(problem.n)
     for where in (everything, case.S) if m >= problem.n else (case.S,):

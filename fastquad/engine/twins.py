@@ -64,10 +64,12 @@ CHALLENGES = 16
 RECAPTURES = 2
 #: The number of starts that are enough once it has.
 FEWEST_CHALLENGES = 8
-#: The largest number of entries of a block for it.
+#: The largest number of entries of a block for a look at all coordinates.
 CHALLENGE_ENTRIES = 2_000_000
 #: The same if entries are independent, as the method assumes.
 CHALLENGE_INDEPENDENT = 300_000
+#: The same if they are not: then nothing else speaks for x.
+CHALLENGE_STRUCTURED = 8_000_000
 # How much worse than x the right signal may fit in noise of a given level, in squares of a standard deviation.
 _LIKELY_GIVEN = 9.0
 # The evidence to spare, as the log of the odds.
@@ -322,7 +324,7 @@ class Twins(Tests):
         given = self.problem.noise is not None
         if (given or independent) and not self._explained(m):
             return _FEW_TO_SPARE
-        most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_ENTRIES
+        most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
         # Unless a prior has shrunk it, x is where the descent on its support ends.
         back, near = 0, self.measure.apart if independent else APART
         for where in (answer.allowed, answer.S) if m > answer.allowed.size else (answer.S,):
