@@ -202,13 +202,15 @@ PARTS = ("default", "public", "dense", "amp", "certificates", "pursuit", "noise"
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--out", type=Path, default=Path("complex_signals"), help="folder of the records")
     parser.add_argument("--first", type=int, default=0, help="the first seed: another one is a fresh sample")
     parser.add_argument("--table", action="store_true", help="print the figures, run nothing")
     given = parser.parse_args()
+    if unknown := set(given.parts) - set(PARTS):
+        parser.error(f"there is no part {min(unknown)!r}")
     given.out.mkdir(parents=True, exist_ok=True)
-    for part in given.parts:
+    for part in given.parts or PARTS:
         path = given.out / f"{part}.jsonl"
         if not given.table:
             run(part, path, given.first)
