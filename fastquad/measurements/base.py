@@ -244,6 +244,11 @@ class Measurements(ABC):
         """The cost of `products` of a signal with `nnz` nonzeros, in passes."""
         return self.share_of_rows(nnz) if self.reads_rows(nnz) else 1.0
 
+    def cost_of_first_products(self, nnz: int, count: int) -> float:
+        """The cost of `products` of a signal with `nnz` nonzeros by the first measurements alone, in passes."""
+        part = self._first(count)
+        return part.cost_of_products(nnz) * (part.nbytes / self.nbytes)
+
     def cost_of_diagonals(self) -> float:
         """The cost of `diagonals`, in passes."""
         return 2 / (self.n + 1)
@@ -350,6 +355,10 @@ class Measurements(ABC):
         """The first measurements; all of them where parts of their rows cannot be read without their matrices."""
         part = self._part(0, count)
         return self if isinstance(part, _Part) else part
+
+    def _first_products(self, x: Number, count: int, n_threads: int) -> Number:
+        """`products` of the first measurements, or of all."""
+        return self._first(count).products(x, n_threads=n_threads)
 
     def _pack(self, block: int, out: Number) -> None:
         """The measurements 8 block, …, 8 block + 7 in the packed layout, (entries, 8), rounded to the dtype of out."""

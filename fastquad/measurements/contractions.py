@@ -112,11 +112,13 @@ class FirstProducts(Contraction):
     count: int
 
     def cost(self, A: Measurements) -> float:
-        part = A._first(self.count)
-        return part.cost_of_products(int(np.count_nonzero(self.x))) * (part.nbytes / A.nbytes)
+        return A.cost_of_first_products(int(np.count_nonzero(self.x)), self.count)
 
     def answer(self, A: Measurements, n_threads: int) -> Float:
-        return A._first(self.count).products(self.x, n_threads=n_threads)
+        return A._first_products(self.x, self.count, n_threads)
+
+    def of_part(self, start: int, stop: int) -> FirstProducts | None:
+        return FirstProducts(self.x, min(self.count, stop) - start) if start < self.count else None
 
 
 @dataclass(frozen=True, slots=True)

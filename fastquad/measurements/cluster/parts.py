@@ -19,6 +19,7 @@ from fastquad.measurements.contractions import (
     Compress,
     Contraction,
     Diagonals,
+    FirstProducts,
     Matrices,
     Measure,
     Products,
@@ -59,6 +60,9 @@ class PartedTensor(Measurements):
     def cost_of_products(self, nnz: int) -> float:
         return self._like.cost_of_products(nnz)
 
+    def cost_of_first_products(self, nnz: int, count: int) -> float:
+        return self._like.cost_of_first_products(nnz, count)
+
     def cost_of_diagonals(self) -> float:
         return self._like.cost_of_diagonals()
 
@@ -92,6 +96,11 @@ class PartedTensor(Measurements):
     def _apply(self, x: Number, n_threads: int, out: Number | None = None) -> Number:
         out = np.empty((self.m, *x.shape), dtype=self.number) if out is None else out
         return _put(self._asked(Products(x), n_threads), out)
+
+    def _first_products(self, x: Number, count: int, n_threads: int) -> Number:
+        W, _ = merged(self._asked(FirstProducts(x, count), n_threads))
+        assert W is not None
+        return W
 
     def _measure(self, x: Number, n_threads: int) -> Number:
         return self._stacked(Measure(x), x.shape[1:], n_threads, np.float64)
