@@ -98,10 +98,8 @@ class _Desk(BaseDesk):
 
     messages: amp.Search | None = None
     search: pursuit.Search | None = None
-    #: Whether x looks sparse, once that was asked.
-    sparse: bool | None = None
     #: AMP's first estimate, and the fit that it led to.
-    part: Likely | None = None
+    estimate: Likely | None = None
     #: Further starts for AMP: the ends of other stages.
     near: list[Float] = field(default_factory=list)
 
@@ -252,27 +250,21 @@ class _Desk(BaseDesk):
         if self.problem.fixed or not affordable(self.problem):
             return None
         messages = yield from self._messages()
-        self.part = yield from likely(self.problem, messages.ensemble, messages.starts.spectral, self.cache)
-        found = self.part.fit
+        self.estimate = yield from likely(self.problem, messages.ensemble, messages.starts.spectral, self.cache)
+        found = self.estimate.fit
         if found is not None and exact_enough(self.problem, found.residual):
             return (yield from self.judge(found, "lm"))
-        if found is not None and self.part.stands_still and self.believes:
+        if found is not None and self.estimate.stands_still and self.believes:
             self.near = [found.x]
             return (yield from self.message_passing(0))
         return None
 
     def all_coordinates(self) -> Stage:
-        """Levenberg–Marquardt on all coordinates from the spectral vector, if its matrices fit in memory.
-
-        It starts from the fit on some coordinates, where that explains more.
-        """
-        if not affordable(self.problem):
+        """Levenberg–Marquardt on all coordinates, from AMP's first estimate or the fit that it led to."""
+        if self.estimate is None:  # it did not fit in memory, and nor would this
             return None
-        n = self.problem.n
+        n, x = self.problem.n, self.estimate.x
         messages = yield from self._messages()
-        x = np.sqrt(messages.ensemble.phi2) * messages.starts.first
-        if self.part is not None:
-            x = self.part.x
         rule = self.rule if self.problem.noiseless else SPECTRAL
         found = yield from fit(self.problem, x, np.arange(n), rule, self.cache)
         # Judge noise only for m >= 2 n: below, the descent may have ended in another valley.
@@ -327,9 +319,7 @@ class _Desk(BaseDesk):
 
     def _looks_sparse(self) -> Asks[bool]:
         """Whether the diagonals show large coordinates."""
-        if self.sparse is None:
-            self.sparse = _looks_sparse(self.problem.y, (yield Diagonals()))
-        return self.sparse
+        return _looks_sparse(self.problem.y, (yield Diagonals()))
 
     def _messages(self) -> Asks[amp.Search]:
         if self.messages is None:
