@@ -12,7 +12,7 @@ from fastquad.engine.driver import finish
 from fastquad.engine.problem import Problem
 from fastquad.engine.structured import _answered, better_values
 from fastquad.engine.turning import Turned
-from fastquad.numerics import symmetry
+from fastquad.numerics.relabelling import relabellings
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.solution import Status
 
@@ -526,7 +526,7 @@ def test_a_relabelling_may_turn_a_sign_that_zeros_leave_open():
     x[[0, n, 1, n + 2]] = [0.6, -0.3, 0.7, 0.4]
     found = {
         (tuple(images), tuple(signs))
-        for images, signs in symmetry.relabellings(A, np.flatnonzero(x), np.tile(np.arange(n), 2), 1e-12, 4000)
+        for images, signs in relabellings(A, np.flatnonzero(x), np.tile(np.arange(n), 2), 1e-12)
     }
     assert ((n, n + 1, 0, 2), (1.0, 1.0, -1.0, -1.0)) in found
     solution = fq.solve(A, fq.measure(A, x), x0=x + 1e-3 * (x != 0), prior=fq.Sparse(k=4), method="sgn")
@@ -547,3 +547,28 @@ def test_opposite_values_at_coordinates_that_are_measured_alike_cancel():
     assert solution.status is Status.AMBIGUOUS
     assert "at 6" in solution.message
     assert "at 9" in solution.message
+
+
+@pytest.mark.parametrize("k", [2, 9, 17, 40])
+def test_a_hidden_reflection_is_found_among_many_equal_diagonals(k):
+    """Regression: with 17 nonzeros of 40 a search without look-ahead gave up, and one of two twins was called exact."""
+    rng = np.random.default_rng(k)
+    n, order = 40, rng.permutation(40)
+    t = rng.standard_normal((160, n))
+    j = np.arange(n)[order]
+    A = t[:, np.abs(j[:, None] - j)]  # Toeplitz, with its coordinates in another order
+    x = np.zeros(n)
+    x[rng.permutation(n)[:k]] = rng.standard_normal(k)
+    reflected = np.empty(n)
+    reflected[np.argsort(order)] = x[np.argsort(order)][::-1]
+    np.testing.assert_allclose(fq.measure(A, reflected), fq.measure(A, x), atol=1e-12)
+    support = np.flatnonzero(x)
+    twins = []
+    for images, signs in relabellings(A[:24], support, np.zeros(n, dtype=int), 1e-12):
+        twin = np.zeros(n)
+        twin[images] = signs * x[support]
+        twins.append(fq.distance(twin, reflected))
+        if len(twins) == 200:
+            break
+    assert min(twins) < 1e-12
+    assert not fq.solve(A, fq.measure(A, x), x0=x + 1e-3 * (x != 0)).success

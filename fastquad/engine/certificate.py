@@ -31,14 +31,16 @@ from typing import NamedTuple
 import numpy as np
 
 from fastquad.engine.answer import Answer, Known
-from fastquad.engine.entries import Entries, sample_entries
+from fastquad.engine.challenge import CHALLENGE, CHALLENGE_ENTRIES, starts
+from fastquad.engine.entries import Entries, few_valued, sample_entries
 from fastquad.engine.problem import Problem
-from fastquad.engine.rivals import Measure, names
-from fastquad.engine.twins import CHALLENGE, CHALLENGE_ENTRIES, Twins
+from fastquad.engine.rivals import NAMED, Measure, names
+from fastquad.engine.steps import EXACT_RESIDUAL
+from fastquad.engine.twins import Twins
 from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.solution import Status
-from fastquad.typing import Asks, Float
+from fastquad.typing import Asks, Float, Indices
 
 __all__ = ["Certificate", "Known", "Missed", "certify", "doubt_in_noise", "doubt_zero", "missed"]
 
@@ -158,13 +160,12 @@ def doubt_in_noise(
     diagonals = yield Diagonals()
     entries = entries or (yield from sample_entries(problem))
     away = max(0.1, _ERRORS_APART * (expected or 0.0))
-    nearer = 0.1 if expected is None else max(_TWIN_APART, _ERRORS_APART / 2 * expected)
     # Where entries are not independent, nothing but these tests speaks for x: one that is clearly another counts.
-    measure = Measure(away if entries.independent else min(away, _CLEARLY_ANOTHER), nearer, 3.0, 10.0, noisy=True)
+    away = away if entries.independent else min(away, _CLEARLY_ANOTHER)
     delta = np.full(m, max(sigma, 1e-300))
     if weighed and isinstance(problem.noise, np.ndarray):
         delta = np.maximum(problem.noise, 1e-12 * float(problem.noise.max()))
-    tests = Twins(answer, diagonals, delta, measure, entries)
+    tests = Twins(answer, diagonals, delta, Measure(away, away, 3.0, 10.0, noisy=True), entries)
     errors, reason = tests.errors()
     tests.sure = np.abs(answer.z) > _SURE * errors
     stderr = np.zeros(problem.n)
@@ -173,6 +174,8 @@ def doubt_in_noise(
     sure = float(np.linalg.norm(answer.z[np.abs(answer.z) > _SIGNIFICANT * errors]))
     norm = tests.norm if sure > _LEAST_SIGNIFICANT * tests.norm else max(sure, 1e-3 * tests.norm)
     error = float(np.linalg.norm(errors)) / norm
+    nearer = max(_TWIN_APART, _ERRORS_APART / 2 * max(expected or 0.0, error))
+    tests.measure = tests.measure._replace(nearer=min(nearer, away))
     if not reason:
         large = "" if weighed else tests.dominated()
         reason = large or tests.improvable() or tests.unseen() or tests.span()[1] or (yield from tests.rivals())
@@ -181,6 +184,7 @@ def doubt_in_noise(
         # Trust a method that estimates its error to separate signal from noise, if entries are independent as it
         # assumes.
         reason = yield from tests.challenged(expected is not None and entries.independent)
+    error = max(error, tests.blur)
     return Doubt(reason, error, stderr, error * tests.uncertainty, tests.hidden())
 
 
@@ -256,7 +260,8 @@ def doubt_zero(problem: Problem) -> Asks[str]:
     """Why another signal than 0 may have only zero measurements; empty if nothing suggests it.
 
     Signals with `x^T A_i x = 0` for all i are few or none if there are at least as many independent equations as
-    unknowns. The products of a random vector show whether that holds, and whether the A_i have a common null space.
+    unknowns. The products of a random vector show whether that holds, and whether the A_i have a common null space; of
+    few-valued matrices, descents from random signals find such an x.
     """
     given = problem.support
     allowed = np.setdiff1d(np.arange(problem.n) if given is None else given, problem.known)
@@ -276,4 +281,22 @@ def doubt_zero(problem: Problem) -> Asks[str]:
         return (
             f"The measurements amount to {rank} independent ones, for {allowed.size} unknowns: others measure zero too."
         )
+    # By chance, entries of any value do not add up to zero.
+    return (yield from _another_zero(problem, allowed)) if few_valued(diagonals) else ""
+
+
+def _another_zero(problem: Problem, allowed: Indices) -> Asks[str]:
+    """Whether Levenberg–Marquardt finds a unit vector with zero measurements, if A is small enough to try."""
+    m, n = problem.m, allowed.size
+    if m * n**2 > CHALLENGE_ENTRIES:
+        return ""
+    block = np.concatenate([(yield Block(allowed)), np.eye(n)[None]])
+    y = np.append(np.zeros(m), 1.0)
+    rng = np.random.default_rng(2)
+    for _ in range(starts(block.size)):
+        descent = on_block(y, rng.standard_normal(n) / math.sqrt(n), block, CHALLENGE)
+        if descent.residual < EXACT_RESIDUAL:
+            largest = np.argsort(-np.abs(descent.z), kind="stable")[:NAMED]
+            values = ", ".join(f"{descent.z[j]:.3g} at {allowed[j]}" for j in np.sort(largest))
+            return f"Another signal measures zero, too: {values}{', …' if n > NAMED else ''}."
     return ""

@@ -227,6 +227,11 @@ def _bits(sample: Float) -> float:
     return -math.log2(chance) if chance > 1e-3 else math.inf
 
 
+def few_valued(sample: Float) -> bool:
+    """Whether entries, a row for each measurement, take so few values that sums of them may be equal by chance."""
+    return math.isfinite(_bits(_thinned(sample)))
+
+
 def _commonest(sample: Float) -> tuple[float, bool]:
     """The share of the commonest value, 0 where none repeats, and whether it is the only one that repeats."""
     counts = np.sort(np.unique(sample, return_counts=True)[1])

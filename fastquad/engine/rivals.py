@@ -25,8 +25,8 @@ _SPARE_BITS = 20
 _REFIT = 10
 # The number of coordinates that `exchange` tries.
 _EXCHANGES = 16
-# The largest number of coordinates that a sentence names.
-_NAMED = 6
+#: The largest number of coordinates that a sentence names.
+NAMED = 6
 # The least ratio of effective measurements to unknowns under noise: if a few dominate the others, only those count.
 _EFFECTIVE = 1.2
 # The relative residual below which a fit is not suspect.
@@ -71,6 +71,8 @@ class Tests:
         self.sure = np.ones(answer.s, dtype=bool)
         #: The upper 95 % of the error under noise, as a multiple of it.
         self.uncertainty = 1.0
+        #: Under noise: how far the farthest signal is that fits as well and is not clearly another.
+        self.blur = 0.0
 
     # -- the Jacobian -----------------------------------------------------------------------------------------
 
@@ -314,9 +316,9 @@ class Tests:
         changed = np.flatnonzero(np.abs(twin - x) > limit * largest)
         if changed.size and np.abs(twin[changed] + x[changed]).max() <= limit * largest:
             return f"The sign of x at {names(changed)} is free: with the other sign there it fits as well."
-        changed = changed if changed.size else np.argsort(-np.abs(twin - x), kind="stable")[:_NAMED]
-        values = ", ".join(f"{twin[j]:.3g} for {x[j]:.3g} at {j}" for j in changed[:_NAMED])
-        rest = f", and {changed.size - _NAMED} more" if changed.size > _NAMED else ""
+        changed = changed if changed.size else np.argsort(-np.abs(twin - x), kind="stable")[:NAMED]
+        values = ", ".join(f"{twin[j]:.3g} for {x[j]:.3g} at {j}" for j in changed[:NAMED])
+        rest = f", and {changed.size - NAMED} more" if changed.size > NAMED else ""
         return f"Another signal, {apart(twin, x):.2g} away, fits as well: {values}{rest}."
 
     # -- few values -----------------------------------------------------------------------------------------------
@@ -387,9 +389,9 @@ def names(coordinates: Indices) -> str:
         return "no single coordinate"
     if coordinates.size == 1:
         return f"coordinate {coordinates[0]}"
-    first = coordinates[:_NAMED].tolist()
+    first = coordinates[:NAMED].tolist()
     if coordinates.size > 2 and coordinates[-1] - coordinates[0] == coordinates.size - 1:
         return f"coordinates {coordinates[0]} to {coordinates[-1]}"
-    if coordinates.size > _NAMED:
-        return f"coordinates {', '.join(map(str, first))} and {coordinates.size - _NAMED} more"
+    if coordinates.size > NAMED:
+        return f"coordinates {', '.join(map(str, first))} and {coordinates.size - NAMED} more"
     return f"coordinates {', '.join(map(str, first[:-1]))} and {first[-1]}"

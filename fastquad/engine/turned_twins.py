@@ -17,18 +17,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastquad.engine.answer import BLOCK_BYTES
-from fastquad.engine.twins import (
+from fastquad.engine.challenge import (
     APART,
     CHALLENGE,
     CHALLENGE_INDEPENDENT,
     CHALLENGE_STRUCTURED,
-    CHALLENGES,
-    FEWEST_CHALLENGES,
-    RECAPTURES,
+    NOT_AGAIN,
+    Challenge,
+    Met,
+    starts,
 )
 from fastquad.measurements.contractions import Block, Compress, Products
 from fastquad.numerics import symmetry
 from fastquad.numerics.levenberg_marquardt import on_block, turned
+from fastquad.numerics.relabelling import relabellings
 from fastquad.solution import distance
 from fastquad.typing import Asks, Float, Indices, Number
 
@@ -48,8 +50,6 @@ _DIRECTIONS = 16
 _STARTS = 12
 # The largest number of relabellings that are tried.
 _RELABELLINGS = 20
-# The largest number of nodes in the search for them.
-_NODES = 4000
 # The number of matrices that they must preserve.
 _MATRICES = 24
 # The difference of moduli, relative to the largest, below which they are equal, in double precision.
@@ -96,7 +96,7 @@ def fits(case: Turned, start: Float, support: Indices, name: str) -> Asks[bool]:
     """Whether a few steps from a start, on a support, lead to another signal that fits; the doubt is noted."""
     x, before = start.copy(), math.inf
     for step in range(8):
-        if case.away(x) <= case.apart:
+        if case.away(x) <= case.nearer:
             return False
         W = yield Products(x)
         r = (W @ x - case.problem.y) / case.delta
@@ -127,7 +127,7 @@ def relabelled(case: Turned, diagonals: Float) -> Asks[bool]:
     moduli = np.hypot(block[..., ::2], block[..., 1::2])
     some = np.argsort(-moduli.max(axis=(1, 2)), kind="stable")[:_MATRICES]
     where = np.searchsorted(members, inside)
-    found = symmetry.relabellings(moduli[some], where, kind[members], tolerance, _NODES)
+    found = relabellings(moduli[some], where, kind[members], tolerance)
     for _, (images, _signs) in zip(range(_RELABELLINGS), found, strict=False):
         for name, values in (("x", z[inside]), ("The conjugate of x", z[inside].conj())):
             twin = np.zeros_like(z)
@@ -143,7 +143,8 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
     """Whether random starts lead to another signal that fits as well, or not to x again; the doubt is noted."""
     problem, m = case.problem, case.problem.m
     most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
-    back, near = 0, case.apart if independent else APART
+    near, better = (case.apart, APART) if independent else (APART, case.nearer)
+    challenge, met = Challenge(near, better), Met.NOTHING
     everything = np.arange(problem.n)
     for where in (everything, case.S) if m >= problem.n else (case.S,):
         if m * where.size**2 > most or where.size > m:
@@ -151,27 +152,26 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
         block = yield Block(where)
         left = float(case.r @ case.r) * (m - where.size + 1) / max(1, m - case.S.size + 1)
         limit = left * (1 + 2 / math.sqrt(m - where.size + 1))
-        for tried, (square, found) in enumerate(_descents(case, block, where)):
-            away = case.away(found)
-            if square <= limit and away > case.apart:
-                case.doubt = f"Another signal, {away:.2g} away, fits as well."
-                return True
-            back += away <= near
-            if back >= RECAPTURES and tried + 1 >= FEWEST_CHALLENGES:
-                return False
-        if back >= RECAPTURES:
-            return False
+        met = challenge.meet(_descents(case, block, where), limit, case.away, lambda x: case.away(x) > case.apart)
+        if met in (Met.ANOTHER, Met.BETTER):
+            how = "as well" if met is Met.ANOTHER else "far better"
+            case.doubt = f"Another signal, {challenge.away:.2g} away, fits {how}."
+            return True
+        if met is Met.AGAIN:
+            break
+    if not independent:
+        case.blur = max(case.blur, challenge.blur)
     # Noise of a given level that is found again speaks for x as well.
-    if independent or problem.noise is not None:
+    if independent or problem.noise is not None or met is Met.AGAIN:
         return False
-    case.doubt = "From other starts the search does not come back to x: it may be one of several."
+    case.doubt = NOT_AGAIN
     return True
 
 
 def _descents(case: Turned, block: Float, where: Indices) -> Iterator[tuple[float, Float]]:
     """‖r‖² and x as Levenberg–Marquardt finds it from random signals."""
     rng = np.random.default_rng(2)
-    for _ in range(CHALLENGES):
+    for _ in range(starts(block.size)):
         start = rng.standard_normal(where.size)
         descent = on_block(
             case.problem.y, start * (case.norm / float(np.linalg.norm(start))), block, CHALLENGE, turning=True

@@ -50,6 +50,8 @@ _APART = 1e-3
 _APART_IN_NOISE = 0.1
 # The same in noise, in units of the error that the method expects.
 _ERRORS_APART = 3.0
+# The same in noise, of a twin by a symmetry of A.
+_TWIN_APART = 0.01
 # The change of x, as a share of its norm, that must be seen in noise.
 _VISIBLE = 0.3
 # The largest residual of another signal that fits, in units of the tolerances.
@@ -83,7 +85,9 @@ class Turned:
         self.groups = self.problem.groups or Groups.pairs(self.problem.n // 2)
         self.doubt = ""
         self.norm = float(np.linalg.norm(self.x))
-        self.noisy, self.apart, self.fits = False, _APART, _FITS
+        self.noisy, self.apart, self.nearer, self.fits = False, _APART, _APART, _FITS
+        #: In noise: how far the farthest signal is that fits as well and is not clearly another.
+        self.blur = 0.0
 
     @property
     def S(self) -> Indices:
@@ -186,6 +190,8 @@ class Turned:
         self.need = 10.0
         self.noisy, self.fits = True, _FITS_IN_NOISE
         self.apart = max(_APART_IN_NOISE, _ERRORS_APART * (expected or 0.0))
+        # The twin by a symmetry of A may be nearer: it fits wherever it is, and not only because of the noise.
+        self.nearer = max(_TWIN_APART, _ERRORS_APART / 2 * max(expected or 0.0, self.error(sigma)))
 
     def away(self, x: Float) -> float:
         """How far another signal is from x, relative to its norm and up to a phase."""
@@ -252,7 +258,7 @@ class Turned:
         """Whether one of the signals that a symmetry of A would make of x fits as well; the doubt is noted."""
         z = self.x.view(np.complex128)
         for name, twin in self._candidates(z, diagonals[:, ::2], entries):
-            if self.away(np.ascontiguousarray(twin).view(np.float64)) <= self.apart:
+            if self.away(np.ascontiguousarray(twin).view(np.float64)) <= self.nearer:
                 continue
             W = yield Products(np.ascontiguousarray(twin).view(np.float64))
             left = (W @ twin.view(np.float64) - self.problem.y) / self.delta
@@ -353,7 +359,7 @@ def doubt_turned(
         if not case.unseen(diagonals) and not (yield from case.twins(diagonals, entries)):
             independent = expected is not None and entries.independent
             yield from turned_twins.challenged(case, independent)
-    return Doubt(case.doubt, case.error(sigma), stderr)
+    return Doubt(case.doubt, max(case.error(sigma), case.blur), stderr)
 
 
 def _status(case: Turned, problem: Problem, entries: Entries | None) -> Asks[Status]:

@@ -16,12 +16,23 @@ from itertools import chain, combinations, islice
 import numpy as np
 
 from fastquad.engine.answer import BLOCK_BYTES
+from fastquad.engine.challenge import (
+    APART,
+    CHALLENGE,
+    CHALLENGE_INDEPENDENT,
+    CHALLENGE_STRUCTURED,
+    NOT_AGAIN,
+    Challenge,
+    Met,
+    starts,
+)
 from fastquad.engine.entries import sample_entries
 from fastquad.engine.rivals import Tests, apart, expand
 from fastquad.measurements.contractions import Block, WeightedSum
 from fastquad.numerics import symmetry
 from fastquad.numerics.independence import left_over
-from fastquad.numerics.levenberg_marquardt import Descent, Rule, on_block
+from fastquad.numerics.levenberg_marquardt import on_block
+from fastquad.numerics.relabelling import relabellings
 from fastquad.typing import Asks, Float, Indices
 
 # The relative difference of diagonals below which two coordinates may be exchanged, in double precision.
@@ -34,8 +45,6 @@ _HIDDEN = 300.0
 _MISTAKEN_ALIKE = 0.03
 # The largest number of relabellings that are tried.
 _RELABELLINGS = 20
-# The largest number of nodes in the search for them.
-_NODES = 4000
 # The largest number of coordinates where x is zero that are compared with each other.
 _CANCELLING = 16
 # The number of matrices that they must preserve.
@@ -58,29 +67,13 @@ _LIKELY = 30.0
 _DRAWS = 3.0
 # The largest share of a part's change of sign that the other values cannot compensate, for it to be tried.
 _EXPLAINED_BY_OTHERS = 0.1
-#: The number of random signals that Levenberg–Marquardt starts from under noise.
-CHALLENGES = 16
-#: How often it should come back to x.
-RECAPTURES = 2
-#: The number of starts that are enough once it has.
-FEWEST_CHALLENGES = 8
-#: The largest number of entries of a block for a look at all coordinates.
-CHALLENGE_ENTRIES = 2_000_000
-#: The same if entries are independent, as the method assumes.
-CHALLENGE_INDEPENDENT = 300_000
-#: The same if they are not: then nothing else speaks for x.
-CHALLENGE_STRUCTURED = 8_000_000
+# The number of parts of x that are tried with the other sign before random starts.
+_TURNED = 16
 # How much worse than x the right signal may fit in noise of a given level, in squares of a standard deviation.
 _LIKELY_GIVEN = 9.0
 # The evidence to spare, as the log of the odds.
 _SPARE_NATS = 10.0
 _FEW_TO_SPARE = "With so few measurements to spare, a signal with other signs may leave as little by chance."
-#: The least distance of another signal that is better, whatever error is expected.
-APART = 0.1
-# The largest share of ‖r‖² that it leaves.
-_FAR_BETTER = 0.25
-#: When a descent of these stops.
-CHALLENGE = Rule(max_steps=40, patience=12)
 
 
 class Twins(Tests):
@@ -161,7 +154,7 @@ class Twins(Tests):
             if np.isin(answer.places[part], self.problem.known).any():
                 part = np.setdiff1d(np.arange(z.size), part)
             start = self._other_sign(answer.places[part])
-            if float(np.linalg.norm(start - answer.x)) <= self.measure.apart * self.norm:
+            if float(np.linalg.norm(start - answer.x)) <= self.measure.nearer * self.norm:
                 continue
             rest = np.delete(z, part)
             change = 4 * np.einsum("ijk,j,k->i", np.delete(scaled[:, part], part, axis=2), z[part], rest, optimize=True)
@@ -172,6 +165,9 @@ class Twins(Tests):
             twin = yield from self._refit(start, answer.S, limit)
             if twin is not None and self._rival(twin):
                 return self._shown()
+            if twin is not None:
+                # One that is not clearly another signal is no doubt, but part of the error.
+                self.blur = max(self.blur, self._away(twin))
         return ""
 
     # -- symmetries ---------------------------------------------------------------------------------------------
@@ -198,7 +194,8 @@ class Twins(Tests):
         if answer.gram.factor is None or self.problem.fixed:
             return False
         q = symmetry.rows_needed(self.problem.m, answer.s)
-        least = _CLEARLY_APART if self.measure.noisy else 0.0
+        # Allow for the residual: a symmetry may hold only to that accuracy.
+        least = _CLEARLY_APART if self.measure.noisy else min(_HIDDEN * answer.residual, _CLEARLY_APART)
         at_hand = None
         if other is not None and answer.s == self.problem.n:
             # Use the difference from W, and only if it is more than rounding.
@@ -256,7 +253,7 @@ class Twins(Tests):
         some = np.argsort(-np.abs(block).max(axis=(1, 2)), kind="stable")[:_MATRICES]
         where = np.concatenate([np.searchsorted(members, inside), members.size + np.arange(known.size)])
         kinds = np.concatenate([kind[members], kind.size + np.arange(known.size)])
-        found = symmetry.relabellings(block[some], where, kinds, 4 * tolerance, _NODES)
+        found = relabellings(block[some], where, kinds, 4 * tolerance)
         z = answer.z[self.sure]
         rest = expand(answer.z[~self.sure], answer.S[~self.sure], self.problem.n)
 
@@ -322,65 +319,70 @@ class Twins(Tests):
         """
         answer, m = self.answer, self.problem.m
         given = self.problem.noise is not None
-        if (given or independent) and not self._explained(m):
+        if independent and not self._explained():
             return _FEW_TO_SPARE
         most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
         # Unless a prior has shrunk it, x is where the descent on its support ends.
-        back, near = 0, self.measure.apart if independent else APART
+        near, better = (self.measure.apart, APART) if independent else (APART, self.measure.nearer)
+        challenge = Challenge(near, better)
         for where in (answer.allowed, answer.S) if m > answer.allowed.size else (answer.S,):
             everything = np.union1d(where, self.problem.known)
             if m * everything.size**2 > most or where.size >= m:
                 return ""
             block = yield Block(everything)
-            if given and not independent and not self._explained(self._independent(block)):
+            if not independent and not self._evident(block):
                 return _FEW_TO_SPARE
             free = np.searchsorted(everything, where)
             left = float(answer.r @ answer.r) * (m - where.size) / max(1, m - answer.s)
             # A given level says how much worse the right signal may fit than one that has fitted the noise.
             worse = _LIKELY_GIVEN * self.problem.sigma**2
             limit = max(left * (1 + 2 / math.sqrt(m - where.size)), left + worse)
-            for tried, descent in enumerate(self._descents(block, everything, free)):
-                twin = expand(descent.z, everything, self.problem.n)
-                if descent.square <= limit and self._rival(twin):
-                    return self._shown()
-                if descent.square <= _FAR_BETTER * limit and self._away(twin) > APART:
-                    return f"Another signal, {self._away(twin):.2g} away, fits far better."
-                back += bool(self._away(twin) <= near)
-                if back >= RECAPTURES and tried + 1 >= FEWEST_CHALLENGES:
-                    return ""
-            if back >= RECAPTURES:
-                return ""
+            met = challenge.meet(self._descents(block, everything, free), limit, self._away, self._rival)
+            if met is Met.ANOTHER:
+                return self._shown()
+            if met is Met.BETTER:
+                return f"Another signal, {challenge.away:.2g} away, fits far better."
+            if met is Met.AGAIN:
+                break
+        if not independent:
+            self.blur = max(self.blur, challenge.blur)
         # Count a residual at the given level of noise as evidence for x, too.
-        sure = independent or given
-        return "" if sure else "From other starts the search does not come back to x: it may be one of several."
+        sure = independent or given or met is Met.AGAIN
+        return "" if sure else NOT_AGAIN
 
-    def _explained(self, count: int) -> bool:
-        """Whether it is evidence for x that it leaves no more than noise of `count` equations.
+    def _explained(self) -> bool:
+        """Whether it is evidence for x that it leaves no more than noise.
 
-        A wrong valley leaves an equation at the level of noise with a chance of about σ/std(y), and `count` − s of them
-        at once; there are up to 2^s valleys, one for each choice of signs.
+        A wrong valley leaves an equation at the level of noise with a chance of about σ/std(y), and m − s of them at
+        once; there are up to 2^s valleys, one for each choice of signs.
         """
-        if self.problem.fixed:  # linear terms, which fix the signs
-            return True
         sigma = self.problem.sigma or float(np.median(self.delta))
-        spare = (count - self.answer.s) * math.log(max(float(np.std(self.problem.y)) / max(sigma, 1e-300), 1.0))
-        return spare > self.answer.s * math.log(2) + _SPARE_NATS
+        ratio = max(float(np.std(self.problem.y)) / max(sigma, 1e-300), 1.0)
+        return self._beyond_valleys((self.problem.m - self.answer.s) * math.log(ratio))
 
-    def _independent(self, block: Float) -> int:
-        """How many combinations of the matrices see more of a signal like x than noise."""
-        flat = (self.norm**2 / block.shape[1] / self.delta[:, None]) * block.reshape(len(block), -1)
-        small = flat @ flat.T if len(flat) < flat.shape[1] else flat.T @ flat
-        return int(np.count_nonzero(np.linalg.eigvalsh(small) > 1.0))
+    def _evident(self, block: Float) -> bool:
+        """The same where the matrices depend on each other, or are of different size.
 
-    def _descents(self, block: Float, where: Indices, free: Indices) -> Iterator[Descent]:
-        """Levenberg–Marquardt from x with the other sign in parts, and from random signals of its norm."""
-        rng = np.random.default_rng(2)
-        turned = symmetry.turned_at_weakest(block, self.answer.x[where], CHALLENGES)
-        for start in chain(turned, rng.standard_normal((CHALLENGES, where.size))):
+        A random signal of the norm of x has measurements of about `√2 ‖x‖² ‖Ã_i‖/n`, in units of the noise; their
+        principal components replace the equations. The s largest are what x was fitted to.
+        """
+        flat = block.reshape(len(block), -1) * (math.sqrt(2) * self.norm**2 / block.shape[1] / self.delta[:, None])
+        values = np.linalg.eigvalsh(flat @ flat.T if len(flat) < flat.shape[1] else flat.T @ flat)
+        spare = np.sort(values)[::-1][self.answer.s :]
+        return self._beyond_valleys(0.5 * float(np.log(np.maximum(spare, 1.0)).sum()))
+
+    def _beyond_valleys(self, nats: float) -> bool:
+        """Whether so much evidence rules out all valleys of other signs; linear terms fix the signs."""
+        return bool(self.problem.fixed) or nats > self.answer.s * math.log(2) + _SPARE_NATS
+
+    def _descents(self, block: Float, where: Indices, free: Indices) -> Iterator[tuple[float, Float]]:
+        """‖r‖² and x as Levenberg–Marquardt finds it from x with the other sign in parts, and from random signals."""
+        rng, count = np.random.default_rng(2), starts(block.size)
+        turned = symmetry.turned_at_weakest(block, self.answer.x[where], _TURNED)
+        for start in chain(turned, rng.standard_normal((count, where.size))):
             start *= self.norm / max(float(np.linalg.norm(start[free])), 1e-300)
             if free.size < where.size:
                 known = np.setdiff1d(np.arange(where.size), free)
                 start[known] = self.answer.x[where[known]]
-                yield on_block(self.problem.y, start, block, CHALLENGE, free=free)
-            else:
-                yield on_block(self.problem.y, start, block, CHALLENGE)
+            descent = on_block(self.problem.y, start, block, CHALLENGE, free=free if free.size < where.size else None)
+            yield descent.square, expand(descent.z, where, self.problem.n)

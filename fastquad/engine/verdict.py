@@ -32,12 +32,12 @@ import numpy as np
 from fastquad.engine.answer import Known
 from fastquad.engine.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
 from fastquad.engine.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
+from fastquad.engine.challenge import CHALLENGE_ENTRIES
 from fastquad.engine.problem import Problem
 from fastquad.engine.sound import of_rows, sound
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
 from fastquad.engine.structured import better_values, certify_structured, other_values_fit
 from fastquad.engine.turning import certify_turned, doubt_turned
-from fastquad.engine.twins import CHALLENGE_ENTRIES
 from fastquad.measurements.contractions import Products
 from fastquad.numerics.small import with_small_ones
 from fastquad.priors.base import Prior

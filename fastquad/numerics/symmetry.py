@@ -164,57 +164,6 @@ def alike(columns: Float, tolerance: float) -> Indices:
     return label
 
 
-def relabellings(
-    block: Float, where: Indices, kind: Indices, tolerance: float, max_nodes: int
-) -> Iterator[tuple[Indices, Float]]:
-    """Signed injections p of `where` into the coordinates of a block with `A_i[p, p] = A_i[where, where]`.
-
-    `kind` labels coordinates whose diagonals agree: only those may take each other's place. Each result is the images
-    of `where` and their signs. A depth-first search of at most `max_nodes` nodes.
-    """
-    size = float(np.abs(block).max()) * tolerance
-    # Try images that move a coordinate before the one that leaves it in place.
-    candidates = [[c for c in np.flatnonzero(kind == kind[j]).tolist() if c != j] + [int(j)] for j in where]
-    # Take coordinates with few candidates first: they decide the others.
-    order = np.argsort([len(c) for c in candidates], kind="stable")
-    images = np.full(where.size, -1)
-    signs = np.ones(where.size)
-    nodes = 0
-
-    def fits(depth: int, j: int, image: int, sign: float) -> bool:
-        """Whether this image of the j-th coordinate, with this sign, agrees with those chosen before."""
-        before = order[:depth]
-        wanted = block[:, where[j], where[before]]
-        there = block[:, image, images[before]] * signs[before]
-        return bool(np.abs(wanted - sign * there).max(initial=0.0) <= size)
-
-    def choices(depth: int) -> Iterator[tuple[int, float]]:
-        """The images of the next coordinate with both signs: where entries are zero, others decide between them."""
-        both = (1.0, -1.0) if depth else (1.0,)  # the sign of all is free
-        return iter([(image, sign) for image in candidates[order[depth]] for sign in both])
-
-    stack = [choices(0)]
-    while stack:
-        depth = len(stack) - 1
-        j = order[depth]
-        images[j] = -1
-        choice = next(stack[-1], None)
-        if choice is None:
-            stack.pop()
-            continue
-        nodes += 1
-        if nodes > max_nodes:
-            return
-        image, sign = choice
-        if image in images[order[:depth]] or not fits(depth, j, image, sign):
-            continue
-        images[j], signs[j] = image, sign
-        if depth + 1 == where.size:
-            yield images.copy(), signs.copy()
-            continue
-        stack.append(choices(depth + 1))
-
-
 def _components(edges: NDArray[np.bool_]) -> tuple[int, Indices]:
     """The connected components of a graph: how many, and which one each vertex is in."""
     # SciPy's graphs take a tenth of a second to import, and few solves need them.

@@ -86,9 +86,14 @@ def convincing(problem: Problem, found: Fit) -> Asks[bool]:
     if problem.noiseless or not _beyond_chance(problem, found.residual, s):
         return False
     if problem.noise is not None:
-        limit = problem.sigma * math.sqrt(m + 3 * math.sqrt(2 * m))
+        limit = problem.sigma * math.sqrt(within_noise(m - s))
         return found.residual * float(np.linalg.norm(problem.y)) <= limit
     return s == problem.n or (yield from share_left_out(problem, found)) < _max_left_out(problem, found)
+
+
+def within_noise(degrees: int) -> float:
+    """The largest χ² of this many degrees of freedom that noise explains: three standard deviations above its mean."""
+    return degrees + 3 * math.sqrt(2 * degrees)
 
 
 def _max_left_out(problem: Problem, found: Fit) -> float:

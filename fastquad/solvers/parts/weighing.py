@@ -10,8 +10,8 @@ that no other one checks, h_i near 1, cannot be found. A fit in another valley t
 it must not be made to fit by leaving them out, so at most a tenth of the measurements are left out, and only if most
 residuals are noise.
 
-A fit is *converged* if the given noise explains it, `Σ (r_i/σ_i)² <= m' + 3 √(2m')` over the m' that are kept, or, if
-no noise was given, if it is far better than chance with m >= 2 s.
+A fit is *converged* if the given noise explains it, `Σ (r_i/σ_i)² <= d + 3 √(2d)` with d = m' − s for the m' that are
+kept, or, if no noise was given, if it is far better than chance with m >= 2 s.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fastquad.noise.bend import BENT, bend
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.numerics.transform import Jacobian, sampled_variances
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
-from fastquad.solvers.parts.noise_fit import dense_score, stationary
+from fastquad.solvers.parts.noise_fit import dense_score, stationary, within_noise
 from fastquad.typing import Asks, Float, Indices
 
 _REFIT = Rule(max_steps=30)
@@ -97,7 +97,7 @@ def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -
         return None
     if problem.noise is not None:
         chi2 = float(np.sum((found.r[kept] / sigma[kept]) ** 2))
-        if problem.noiseless or chi2 > count + 3 * math.sqrt(2 * count):
+        if problem.noiseless or chi2 > within_noise(count - s):
             return None
     elif not stationary(found) or dense_score(problem, _residual(problem, found, kept), s) >= 0:
         return None

@@ -1,0 +1,94 @@
+"""Challenge an answer in noise: does Levenberg–Marquardt come back to it from other starts, or find another signal?
+
+Where nothing is known of the entries of A, a fit in a wrong valley may leave what looks like noise. Descents from
+random signals go to one valley or another. If half of the first of them come back to x, it is the valley; else many
+more are made, as long as they are cheap, because the right one may attract only one start in fifty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from fastquad.numerics.levenberg_marquardt import Rule
+from fastquad.typing import Float
+
+#: The largest number of entries of a block for a look at all coordinates.
+CHALLENGE_ENTRIES = 2_000_000
+#: The same if entries are independent, as the method assumes.
+CHALLENGE_INDEPENDENT = 300_000
+#: The same if they are not: then nothing else speaks for x.
+CHALLENGE_STRUCTURED = 8_000_000
+#: When a descent of these stops.
+CHALLENGE = Rule(max_steps=40, patience=12)
+#: The distance from x, relative to it, up to which a descent has come back to it.
+APART = 0.1
+#: The doubt if x is not found again.
+NOT_AGAIN = "From other starts the search does not come back to x: it may be one of several."
+
+# The number of random starts.
+_FEWEST, _MOST = 16, 128
+# The number of entries that all descents together read in a step, if there are more than the fewest.
+_ENTRIES = 10_000_000
+# How many descents should come back to x.
+_RECAPTURES = 2
+# The number of descents that are enough if half of them have come back.
+_ENOUGH = 8
+# The largest share of ‖r‖² that a signal leaves which fits far better.
+_FAR_BETTER = 0.25
+
+
+class Met(Enum):
+    """What the descents met."""
+
+    #: x, often enough.
+    AGAIN = auto()
+    #: Clearly another signal, which fits as well.
+    ANOTHER = auto()
+    #: A signal that fits far better.
+    BETTER = auto()
+    #: Other valleys, which do not fit.
+    NOTHING = auto()
+
+
+def starts(entries: int) -> int:
+    """How many random starts to take on a block of this many entries."""
+    return int(min(max(_ENTRIES // max(entries, 1), _FEWEST), _MOST))
+
+
+@dataclass
+class Challenge:
+    """Descents in one or more sets of coordinates, and what they met so far.
+
+    `near` is the distance up to which one has come back to x, `better` that from which on a far better fit counts.
+    """
+
+    near: float
+    better: float
+    back: int = 0
+    #: How far the last signal that was met is from x.
+    away: float = 0.0
+    #: The same of the farthest signal that fits as well, but is not clearly another.
+    blur: float = 0.0
+
+    def meet(
+        self,
+        descents: Iterable[tuple[float, Float]],
+        limit: float,
+        away: Callable[[Float], float],
+        rival: Callable[[Float], bool],
+    ) -> Met:
+        """Look at descents, ‖r‖² and the signal of each; up to `limit` it fits as well as x."""
+        for tried, (square, found) in enumerate(descents, start=1):
+            self.away = away(found)
+            if square <= limit and rival(found):
+                return Met.ANOTHER
+            if square <= _FAR_BETTER * limit and self.away > self.better:
+                return Met.BETTER
+            if square <= limit:
+                self.blur = max(self.blur, self.away)
+            self.back += self.away <= self.near
+            if tried >= _ENOUGH and 2 * self.back >= tried:
+                return Met.AGAIN
+        return Met.AGAIN if self.back >= _RECAPTURES else Met.NOTHING
