@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 import fastquad as fq
+from fastquad.engine.challenge import Challenge, Met
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.sound import of_rows, sound
 from fastquad.measurements.contractions import Diagonals, Products, WeightedSum
+from fastquad.numerics.levenberg_marquardt import turned
+from fastquad.solvers.amp.second import second_signal
 
 ROOT = Path(__file__).parents[1]
 N = 20
@@ -203,6 +206,70 @@ def test_complex_measurements_that_depend_on_each_other_show_that_the_rest_is_no
         assert not solution.success or fq.distance(solution.x, x) < 1e-3
 
 
+# -- other valleys and other signals ----------------------------------------------------------------------------------
+
+
+def met(descents):
+    """What a challenge meets in descents, each ‖r‖² and a distance from x."""
+    challenge = Challenge(near=0.1, better=0.01)
+    found = ((square, np.array([away])) for square, away in descents)
+    return challenge.meet(found, 1.0, lambda x: float(x[0]), lambda x: x[0] > 0.5), challenge
+
+
+def test_a_challenge_ends_early_only_if_half_of_the_descents_come_back():
+    back, lost = (1.0, 0.0), (5.0, 1.3)
+    assert met([back] * 4 + [lost] * 4 + [(0.9, 1.0)])[0] is Met.AGAIN
+    assert met([back] * 3 + [lost] * 5 + [(0.9, 1.0)])[0] is Met.ANOTHER
+    assert met([back] * 2 + [lost] * 60)[0] is Met.AGAIN
+    assert met([back] + [lost] * 60)[0] is Met.NOTHING
+
+
+def test_a_challenge_tells_what_fits_far_better_from_what_fits_as_well():
+    assert met([(0.1, 0.05)])[0] is Met.BETTER
+    assert met([(0.1, 0.005)] + [(5.0, 1.3)] * 9)[0] is Met.NOTHING
+    result, challenge = met([(0.9, 0.05)] * 8)
+    assert result is Met.AGAIN
+    assert challenge.blur == 0.05  # no other signal, but x is known no better than this
+
+
+@pytest.mark.parametrize("n", [8, 40, 160])
+def test_no_second_signal_is_seen_in_noise(n):
+    rng = np.random.default_rng(n)
+    z = rng.standard_normal(n)
+    shares = []
+    for _ in range(100):
+        G = rng.standard_normal((n, n))
+        shares.append(second_signal(np.outer(z, z) + 0.3 * (G + G.T) / np.sqrt(2), 0.3**2, z))
+    assert not any(shares)
+
+
+@pytest.mark.parametrize("turning", [False, True])
+def test_a_second_signal_is_seen_with_its_power(turning):
+    rng = np.random.default_rng(0)
+    n = 100
+    z, u = rng.standard_normal((2, n))
+    z, u = z / np.linalg.norm(z), np.sqrt(0.2) * u / np.linalg.norm(u)
+    G = rng.standard_normal((n, n))
+    S = np.outer(z, z) + np.outer(u, u) + 0.01 * (G + G.T) / np.sqrt(2)
+    if turning:
+        i_z = turned(z)
+        S += np.outer(i_z, i_z)  # zz^* as a real matrix
+    assert second_signal(S, 1e-4, z, turning) == pytest.approx(0.2, rel=0.15)
+
+
+def test_two_signals_at_once_are_no_success():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((160, 40, 40))
+    x, u = rng.standard_normal((2, 40)) / np.sqrt(40)
+    solution = fq.solve(A, fq.measure(A, x) + 0.6 * fq.measure(A, u))
+    assert not solution.success
+    assert "another signal" in solution.message
+    # A weak one takes a small part of the error.
+    solution = fq.solve(A, fq.measure(A, x) + 0.02 * fq.measure(A, u))
+    assert solution.success
+    assert fq.distance(solution.x, x) < 1.5 * solution.error < 0.1
+
+
 # -- the campaign ---------------------------------------------------------------------------------------------------
 
 #: Problems that were wrong successes once: class, seed and number.
@@ -213,7 +280,11 @@ ONCE_WRONG = [
     ("low rank", 3001, 57), ("mistaken matrices", 3001, 103), ("two signals", 3002, 14), ("householder", 3002, 35),
     ("complex low span", 3003, 8), ("half precision structures", 3003, 33),
     ("complex multiplication", 30010, 1), ("decaying signal", 40001, 3), ("householder", 60001, 2),
-    ("local degeneracy", 50001, 2), ("start at a twin", 50015, 2),
+    ("local degeneracy", 50001, 2), ("start at a twin", 50015, 2), ("hankel", 81014, 0), ("few in noise", 82004, 1),
+    ("weak coupling", 82025, 0), ("weak second signal", 82031, 1), ("saturated", 82034, 2),
+    ("complex blocks", 82046, 0),
+    ("half precision structures", 82051, 1), ("nearly structured", 82065, 0), ("tiny n", 82075, 0),
+    ("ill scaled rows", 82077, 3),
 ]  # fmt: skip
 
 

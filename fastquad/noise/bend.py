@@ -50,8 +50,10 @@ _DISTINCT = 0.5
 BENT = "But y is not proportional to what x explains of it, as where a sensor saturates: the length of x is uncertain."
 
 
-def bend(y: Float, r: Float) -> float:
+def bend(y: Float, r: Float, gross: bool = False) -> float:
     """The relative error that a bend brings to the length of x; 0 where there is none, or one that may be chance.
+
+    With `gross` errors among them, no scale makes the noise Gaussian, and the mean of r alone is asked.
 
     Nothing tells at which size of the signal y is right. If it is at small p, the length is wrong by what the curvature
     says; if at the size of what x explains, by what the power says. The larger one counts.
@@ -60,7 +62,7 @@ def bend(y: Float, r: Float) -> float:
     if r.size < _ENOUGH or not p.any():
         return 0.0
     curved, clear = _curvature(p, r)
-    gain, moved = _power(y, p)
+    gain, moved = (0.0, 0.0) if gross else _power(y, p)
     if gain > _LIKELIER:
         return max(curved, moved)
     return curved if clear else 0.0

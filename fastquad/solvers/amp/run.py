@@ -161,8 +161,7 @@ class Walk:
         if self.warm and self.swept is None:
             return  # a start with variances has its first pass first
         before = self.z.copy()
-        D = self.score.power * self.ensemble.gain / (2 * self.problem.m)
-        self.denoiser.estimate(self.S, D, self.at, self.phi2, self.setting.keep, self.setting.inner)
+        self.denoiser.estimate(self.S, self.D, self.at, self.phi2, self.setting.keep, self.setting.inner)
         if self.sweeps >= _OWN_SCALE and not self.halved:
             there_and_back = float(np.sum((self.z - self.earlier) ** 2))
             self.halved = there_and_back < _TO_AND_FRO * float(np.sum((self.z - before) ** 2))
@@ -186,6 +185,11 @@ class Walk:
             self.still = self.still + 1 if quiet and change < max(share * _VARIANCE_MOVED * V, _ROUNDING * q) else 0
         if self.still >= _STILL:
             self.settled = self.ended = True
+
+    @property
+    def D(self) -> float:
+        """The variance of the noise in S, off its diagonal."""
+        return self.score.power * self.ensemble.gain / (2 * self.problem.m)
 
     def level(self) -> float:
         """The distance of the run from x, estimated from its residuals.

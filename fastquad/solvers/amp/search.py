@@ -16,6 +16,7 @@ from fastquad.solvers.amp.ensemble import Ensemble, prepare
 from fastquad.solvers.amp.hand_over import SparseHandOver
 from fastquad.solvers.amp.polish import polished
 from fastquad.solvers.amp.run import Attempt, Walk, run
+from fastquad.solvers.amp.second import TWO, second_signal
 from fastquad.solvers.amp.starts import SparseStarts
 from fastquad.solvers.amp.trimmed import RobustHandOver
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
@@ -42,6 +43,8 @@ class Search:
     fit: Fit | None = None
     beliefs: list[Belief] = field(default_factory=list)
     unsettled: list[Walk] = field(default_factory=list)
+    #: The run of the best belief.
+    walk: Walk | None = None
     #: The share of y that the last reported belief explains.
     told: float = 0.0
 
@@ -78,7 +81,7 @@ class Search:
                 continue
             self.beliefs.append(held)
             if self.best is None or (held.found, held.r2) > (self.best.found, self.best.r2):
-                self.best = held
+                self.best, self.walk = held, walk
         if self._unpolished and self.best is not None:
             self.best = yield from polished(self.problem, self.best, self.hand_over.cache)
         if self.best is not None and self.entries.independent:
@@ -120,16 +123,24 @@ class Search:
         return None
 
     def conclude(self, best: Belief) -> Outcome:
-        """The outcome of a belief; if y is not proportional to what x explains, the length of x is less certain."""
-        bent = 0.0 if self._weighs else bend(self.ensemble.y, best.r)
+        """The outcome of a belief, less certain if y bends, or if another signal is measured with x."""
+        unequal = isinstance(self.problem.noise, np.ndarray)
+        bent = 0.0 if unequal else bend(self.ensemble.y, best.r, gross=self.problem.outliers)
         if bent:
             best = best.of_unsure_length(bent)
+        two = 0.0
+        if self.walk is not None and not self.problem.rank_two:
+            two = second_signal(self.walk.S, self.walk.D, best.z, self.problem.turning)
+        if two:
+            best = best.of_two(two)
         note = (
             f"The posterior mean has {best.size} coordinates and a relative error of about {best.error:.2g}; the "
             f"noise has a standard deviation of {best.sigma:.3g}."
         )
         if bent:
             note = f"{note} {BENT}"
+        if two:
+            note = f"{note} {TWO.format(share=two)}"
         return Outcome(
             best.x, best.residual, End.CONVERGED if best.trusted else End.NOISY, best.size,
             f"{note} {self.suspicion()}".strip(), best.sigma, best.error, best.stderr, method="amp",
