@@ -572,3 +572,24 @@ def test_a_hidden_reflection_is_found_among_many_equal_diagonals(k):
             break
     assert min(twins) < 1e-12
     assert not fq.solve(A, fq.measure(A, x), x0=x + 1e-3 * (x != 0)).success
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+@pytest.mark.parametrize("k", [2, 8, 14])
+def test_a_constant_that_may_be_added_is_seen(dtype, k):
+    """Regression: of the signals x + t(1, …, 1), which all fit, the sparsest was called exact."""
+    rng = np.random.default_rng(k)
+    n, m = 15, 60 if dtype is float else 90
+    A = rng.standard_normal((m, n, n)) + (1j * rng.standard_normal((m, n, n)) if dtype is complex else 0)
+    A = A + A.conj().transpose(0, 2, 1)
+    P = np.eye(n) - 1 / n
+    A = P @ A @ P
+    x = np.zeros(n, dtype=dtype)
+    x[:k] = rng.standard_normal(k)
+    y = fq.measure(A, x)
+    solution = fq.solve(A, y, method="pursuit", rng=0)
+    assert solution.residual < 1e-9
+    assert solution.status in (Status.AMBIGUOUS, Status.ISOLATED)
+    # Who knows how many are nonzero knows enough.
+    if k == 2:
+        assert fq.solve(A, y, method="pursuit", prior=fq.Sparse(k=2), rng=0).success

@@ -8,6 +8,7 @@ rounding), the answer is doubted
     jacobian      if a direction on S changes the measurements by less than δ: its columns 2W_S/δ must have full rank
     unseen        if the value of a coordinate outside of S changes nothing
     span          if the measurements amount to no more independent equations than there are unknowns
+    line          if x + tv fits for every t, where measurements are more than unknowns and should rule it out
     exchange      if a coordinate outside of S can take over from those in S
     symmetry      if a linear map Q with Q^T A_i Q = A_i on S gives a twin Qx: blocks whose signs are free, a common
                   eigenbasis, an invariant subspace
@@ -37,6 +38,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.rivals import NAMED, Measure, names
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.twins import Twins
+from fastquad.engine.valleys import challenged
 from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.solution import Status
@@ -126,14 +128,15 @@ def _shown_by_few(tests: Twins) -> Asks[bool]:
     alone, its rows for a few measurements replace those for all.
     """
     answer, problem = tests.answer, tests.problem
-    few = answer.s + _SPARE_ROWS
+    unknowns = answer.allowed.size
+    few = (unknowns if problem.m > unknowns else answer.s) + _SPARE_ROWS
     if answer.whole or few >= problem.m:
         return False
     W = yield FirstProducts(answer.x, few)
     few = len(W)
     part = Answer(replace(problem, m=few, y=problem.y[:few]), answer.x, W, answer.r[:few], Known())
     shown = Twins(part, tests.diagonals[:few], tests.delta[:few], tests.measure, None)
-    if shown.jacobian() or shown.unseen() or shown.spanned().size:
+    if shown.jacobian() or shown.unseen() or shown.spanned().size or shown.along_a_line():
         return False
     yield from answer.look_at(answer.outside[: answer.s + 2])
     return tests.span()[0] is Status.EXACT
@@ -183,7 +186,7 @@ def doubt_in_noise(
     if not reason:
         # Trust a method that estimates its error to separate signal from noise, if entries are independent as it
         # assumes.
-        reason = yield from tests.challenged(expected is not None and entries.independent)
+        reason = yield from challenged(tests, expected is not None and entries.independent)
     error = max(error, tests.blur)
     return Doubt(reason, error, stderr, error * tests.uncertainty, tests.hidden())
 

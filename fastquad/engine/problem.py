@@ -110,3 +110,7 @@ class Problem:
     def k(self) -> int | None:
         """How many coordinates are known to be nonzero."""
         return self.prior.k if isinstance(self.prior, Sparse) else None
+
+    def admits(self, x: Float) -> bool:
+        """Whether x or −x is a signal as the prior says, to rounding."""
+        return self.prior is None or self.prior.admits(x) or self.prior.admits(-x)

@@ -12,15 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fastquad.engine.answer import Answer
-from fastquad.engine.entries import Entries, sample_entries
-from fastquad.numerics import symmetry
+from fastquad.engine.entries import Entries
 from fastquad.numerics.independence import Gram, left_over, standard_errors
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float, Indices
 
 _EPS = float(np.finfo(np.float64).eps)
-# The bits of evidence to spare: an answer is wrong with a chance of less than 2^−20.
-_SPARE_BITS = 20
 # The largest number of steps to another signal: each doubles the number of correct digits.
 _REFIT = 10
 # The number of coordinates that `exchange` tries.
@@ -186,6 +183,14 @@ class Tests:
         weight = math.sqrt(float(square.min())) * self.norm
         return shown.least > 1e-4 and weight * shown.least > self.need * self.most
 
+    def along_a_line(self) -> bool:
+        """Whether a direction may be unseen, to first order, although there are more measurements than unknowns.
+
+        With no more than that there is one in any case, and of all signals that fit a sparse one is preferred.
+        """
+        n = self.answer.allowed.size
+        return self.answer.s < n < self.problem.m and not self._spans(n)
+
     def _rank(self) -> int:
         """The number of independent measurements that are found, at most one more than the unknowns."""
         answer = self.answer
@@ -250,8 +255,8 @@ class Tests:
                 start = answer.x.copy()
                 start[j] = value
                 twin = yield from self._refit(start, answer.S)
-                if twin is not None and self._rival(twin):
-                    return f"Coordinate {j} can take over from others. {self._shown()}"
+                if twin is not None and self.rival(twin):
+                    return f"Coordinate {j} can take over from others. {self.shown()}"
         return ""
 
     def spanned(self) -> Indices:
@@ -287,23 +292,22 @@ class Tests:
             x[support] -= 0.5 * np.linalg.lstsq(W[:, support] / self.delta[:, None], r, rcond=1e-13)[0]
         return None
 
-    def _away(self, twin: Float) -> float:
+    def away(self, twin: Float) -> float:
         """The distance of another signal from x, relative to its norm; up to sign, unless known values determine it."""
         if self.problem.fixed:
             return float(np.linalg.norm(self.problem.completed(twin) - self.answer.x)) / self.norm
         return apart(twin, self.answer.x)
 
-    def _rival(self, twin: Float, far: float | None = None) -> bool:
+    def rival(self, twin: Float, far: float | None = None) -> bool:
         """Whether this is another signal that may be the right one; if so, it is kept as the twin."""
-        if self._away(twin) <= (self.measure.apart if far is None else far):
+        if self.away(twin) <= (self.measure.apart if far is None else far):
             return False
-        admits = getattr(self.problem.prior, "admits", None)
-        if admits is not None and not (admits(twin) or admits(-twin)):
+        if not self.problem.admits(twin):
             return False
         self.twin = twin
         return True
 
-    def _shown(self) -> str:
+    def shown(self) -> str:
         """A sentence on what the twin is."""
         assert self.twin is not None
         x, twin, limit = self.answer.x, self.twin, self.measure.apart
@@ -321,46 +325,6 @@ class Tests:
         rest = f", and {changed.size - NAMED} more" if changed.size > NAMED else ""
         return f"Another signal, {apart(twin, x):.2g} away, fits as well: {values}{rest}."
 
-    # -- few values -----------------------------------------------------------------------------------------------
-
-    def chance(self) -> Asks[str]:
-        """Whether the entries take so few values that another signal may fit by chance."""
-        if self.entries is None:
-            self.entries = yield from sample_entries(self.problem)
-        if math.isinf(self.entries.bits) or self.problem.support is not None:
-            return ""
-        m, n, s = self.problem.m, self.problem.n, self.answer.s
-        same = self.entries.coincidence(s)
-        other = max(same, self._swap_bits())
-        on_support = (m - s) * same >= s + _SPARE_BITS
-        elsewhere = (m - s) * other >= _log2_choices(n, s) + s + _SPARE_BITS
-        anywhere = (m - n) * same >= n + _SPARE_BITS
-        if (on_support and elsewhere) or anywhere or (yield from self._continuous()):
-            return ""
-        return "The entries of A take few values, and another signal may fit so few measurements by chance."
-
-    def _continuous(self) -> Asks[bool]:
-        """Whether the diagonals on the support, and entries that join all of it, take no value twice.
-
-        Sparse matrices with a pattern, such as those of a chain or a grid, are of this kind. Another signal has another
-        square somewhere, or another relative sign at one of the joining entries; chance does not compensate for either.
-        """
-        block = yield from self.answer.block()
-        if block is None:
-            return False
-        ordered = np.sort(block[:: max(1, len(block) // 32)], axis=0)
-        varied = (ordered[1:] != ordered[:-1]).all(axis=0)
-        return bool(varied.diagonal().all() and len(symmetry.groups(varied.astype(np.float64), 0.5)) == 1)
-
-    def _swap_bits(self) -> float:
-        """−log2 of the chance that two of `W_ij − x_j A_i[j, j]`, j in S, are equal."""
-        answer = self.answer
-        V = answer.columns - answer.z * self.diagonals[:, answer.S]
-        steps = np.round(V / (1e-10 * float(np.abs(answer.z).max())))
-        counts = np.unique(steps, return_counts=True)[1]
-        pairs = max(float(np.sum(counts * (counts - 1.0))), 2.0)
-        return -math.log2(pairs / (V.size * (V.size - 1.0))) if V.size > 1 else 0.0
-
 
 def squares(columns: Float) -> Float:
     """`‖c‖²` of each column c."""
@@ -376,11 +340,6 @@ def expand(values: Float, support: Indices, n: int) -> Float:
 def apart(a: Float, b: Float) -> float:
     """The relative distance of two signals, up to sign."""
     return float(min(np.linalg.norm(a - b), np.linalg.norm(a + b)) / np.linalg.norm(b))
-
-
-def _log2_choices(n: int, s: int) -> float:
-    """log2 of (n choose s)."""
-    return (math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1)) / math.log(2)
 
 
 def names(coordinates: Indices) -> str:

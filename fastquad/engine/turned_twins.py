@@ -27,8 +27,10 @@ from fastquad.engine.challenge import (
     Met,
     starts,
 )
-from fastquad.measurements.contractions import Block, Compress, Products
+from fastquad.measurements.contractions import Block, Compress, FirstProducts, Products
 from fastquad.numerics import symmetry
+from fastquad.numerics.gram import gram
+from fastquad.numerics.independence import Gram
 from fastquad.numerics.levenberg_marquardt import on_block, turned
 from fastquad.numerics.relabelling import relabellings
 from fastquad.solution import distance
@@ -37,6 +39,10 @@ from fastquad.typing import Asks, Float, Indices, Number
 if TYPE_CHECKING:
     from fastquad.engine.turning import Turned
 
+# The number of directions in which a line is looked for.
+_LINES = 4
+# The number of measurements, beyond the unknowns, whose rows are likely to see every direction.
+_SPARE_ROWS = 8
 # The square of what the rows see of a direction, relative to the average, below which a twin may lie along it, in
 # double precision.
 _UNSEEN = 1e-11
@@ -56,6 +62,31 @@ _MATRICES = 24
 _ALIKE = 2e-11
 # The same in single precision.
 _ROUNDED_ALIKE = 3e-5
+
+
+def line(case: Turned) -> Asks[bool]:
+    """Whether x + tv fits for every t, although there are more measurements than unknowns; the doubt is noted."""
+    m, n = case.problem.m, case.problem.n
+    if case.S.size == n or m <= n:
+        return False
+    if _all_seen(case, case.W if case.read.size == n else (yield FirstProducts(case.x, n + _SPARE_ROWS))):
+        return False
+    if case.read.size < n:
+        case.W, case.read = (yield Products(case.x)), np.arange(n)
+    J = case.scaled(case.W)
+    pin = float(np.linalg.norm(J, axis=0).max()) * turned(case.x)
+    values, vectors = np.linalg.svd(np.concatenate([J, pin[None]]), full_matrices=False)[1:]
+    for v in vectors[values <= case.need][:_LINES]:
+        if (yield from fits(case, case.x + case.norm * v, np.arange(n), "Another signal")):
+            return True
+    return False
+
+
+def _all_seen(case: Turned, W: Float) -> bool:
+    """Whether rows of W clearly see every direction but that of the phase."""
+    size = float(np.linalg.norm(W)) / math.sqrt(W.shape[1])
+    seen = Gram(gram(np.concatenate([W, size * turned(case.x)[None]])))
+    return 2 * case.norm * seen.least > case.need * float(case.delta.max())
 
 
 def linear(case: Turned) -> Asks[bool]:
@@ -101,7 +132,7 @@ def fits(case: Turned, start: Float, support: Indices, name: str) -> Asks[bool]:
         W = yield Products(x)
         r = (W @ x - case.problem.y) / case.delta
         size = math.sqrt(float(r @ r) / r.size)
-        if size < case.fits:
+        if size < case.fits and case.problem.admits(x):
             case.doubt = f"{name} fits as well, {case.away(x):.2g} away."
             return True
         if not math.isfinite(size) or (step > 2 and size > 0.25 * before):
@@ -152,7 +183,7 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
         block = yield Block(where)
         left = float(case.r @ case.r) * (m - where.size + 1) / max(1, m - case.S.size + 1)
         limit = left * (1 + 2 / math.sqrt(m - where.size + 1))
-        met = challenge.meet(_descents(case, block, where), limit, case.away, lambda x: case.away(x) > case.apart)
+        met = challenge.meet(_descents(case, block, where), limit, case.away, case.rival)
         if met in (Met.ANOTHER, Met.BETTER):
             how = "as well" if met is Met.ANOTHER else "far better"
             case.doubt = f"Another signal, {challenge.away:.2g} away, fits {how}."

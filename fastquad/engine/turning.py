@@ -7,6 +7,7 @@ direction is pinned, by a row ix beside the rows of W, and then everything must 
     jacobian      if a direction of the support beside ix changes the measurements by no more than their tolerance
     span          if the measurements amount to no more independent equations than there are unknowns
     unseen        if the value of an entry outside of the support changes nothing
+    line          if x + tv fits for every t, although there are more measurements than unknowns
     twins         if the conjugate, or x reversed, moved by one, or with two entries exchanged, fits as well; tested if
                   the sampled entries of A are real, or if diagonals repeat
     symmetry      if a linear or antilinear map, or another order of the entries, gives a twin that fits as well
@@ -197,13 +198,17 @@ class Turned:
         """How far another signal is from x, relative to its norm and up to a phase."""
         return turned_twins.away(self, x)
 
-    def _scaled(self, W: Float) -> Float:
+    def rival(self, x: Float) -> bool:
+        """Whether this is clearly another signal, and one as the prior says."""
+        return self.away(x) > self.apart and self.problem.admits(x)
+
+    def scaled(self, W: Float) -> Float:
         return 2 * self.norm * W / self.delta[:, None]
 
     def jacobian(self) -> bool:
         """Whether every direction on the support, but for the phase, is seen."""
         S = self.S
-        J = self._scaled(self.W[:, S])
+        J = self.scaled(self.W[:, S])
         pin = float(np.linalg.norm(J, axis=0).max(initial=0.0)) * turned(self.x[S])
         values = np.linalg.svd(np.concatenate([J, pin[None]]), compute_uv=False)
         seen = int(np.count_nonzero(values > self.need)) - 1
@@ -223,7 +228,7 @@ class Turned:
             return Status.ISOLATED
         outside = np.setdiff1d(self.read, self.S)
         # Enough columns to show that there are more equations than unknowns, and twice as many where x is sparse.
-        columns = [self._scaled(self.W[:, self.S]), self._scaled(self.W[:, outside[: s + _MORE]])]
+        columns = [self.scaled(self.W[:, self.S]), self.scaled(self.W[:, outside[: s + _MORE]])]
         if outside.size < s:
             columns.append(diagonals[:, ::2] * self.norm**2 / self.delta[:, None])
             if entries is not None and entries.block is not None:
@@ -377,7 +382,9 @@ def _status(case: Turned, problem: Problem, entries: Entries | None) -> Asks[Sta
     status = case.span(diagonals, entries)
     if status is not Status.EXACT:
         return status
-    if case.unseen(diagonals) or (yield from case.twins(diagonals, entries)) or case.by_chance(entries):
+    if case.unseen(diagonals) or (yield from turned_twins.line(case)):
+        return Status.AMBIGUOUS
+    if (yield from case.twins(diagonals, entries)) or case.by_chance(entries):
         return Status.AMBIGUOUS
     return Status.EXACT
 

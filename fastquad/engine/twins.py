@@ -1,37 +1,29 @@
 """The tests of an answer far from it: is there a twin that fits as well? See `fastquad.engine.certificate`.
 
+line          x plus any multiple of a vector that nothing sees
 mirrored      −x, where only the linear terms, or a known value, tell it from x
 signs         a part of x with the other sign: nothing couples it to the rest, or nothing that shows
 symmetry      Qx, for a linear map Q with Q^T A_i Q = A_i on the support
 relabelling   x on other coordinates, some with the other sign
-challenged    in noise: what Levenberg–Marquardt finds from random starts, where that is not x again
+chance        any other signal, if the entries take few values
+
+What Levenberg–Marquardt finds from random starts, in noise, is in `fastquad.engine.challenge`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from itertools import chain, combinations, islice
+from itertools import combinations, islice
 
 import numpy as np
 
 from fastquad.engine.answer import BLOCK_BYTES
-from fastquad.engine.challenge import (
-    APART,
-    CHALLENGE,
-    CHALLENGE_INDEPENDENT,
-    CHALLENGE_STRUCTURED,
-    NOT_AGAIN,
-    Challenge,
-    Met,
-    starts,
-)
 from fastquad.engine.entries import sample_entries
 from fastquad.engine.rivals import Tests, apart, expand
 from fastquad.measurements.contractions import Block, WeightedSum
 from fastquad.numerics import symmetry
 from fastquad.numerics.independence import left_over
-from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.numerics.relabelling import relabellings
 from fastquad.typing import Asks, Float, Indices
 
@@ -67,13 +59,10 @@ _LIKELY = 30.0
 _DRAWS = 3.0
 # The largest share of a part's change of sign that the other values cannot compensate, for it to be tried.
 _EXPLAINED_BY_OTHERS = 0.1
-# The number of parts of x that are tried with the other sign before random starts.
-_TURNED = 16
-# How much worse than x the right signal may fit in noise of a given level, in squares of a standard deviation.
-_LIKELY_GIVEN = 9.0
-# The evidence to spare, as the log of the odds.
-_SPARE_NATS = 10.0
-_FEW_TO_SPARE = "With so few measurements to spare, a signal with other signs may leave as little by chance."
+# The bits of evidence to spare: an answer is wrong with a chance of less than 2^−20.
+_SPARE_BITS = 20
+# The number of directions in which a line is looked for.
+_LINES = 4
 
 
 class Twins(Tests):
@@ -83,7 +72,7 @@ class Twins(Tests):
         """Why another signal, not near x, fits as well; empty if none was found."""
         if self.answer.s == 0:
             return ""
-        for test in (self.convolved, self.exchange, self.mirrored, self.symmetry, self.relabelling):
+        for test in (self.convolved, self.line, self.exchange, self.mirrored, self.symmetry, self.relabelling):
             doubt = yield from test()
             if doubt:
                 return doubt
@@ -105,6 +94,22 @@ class Twins(Tests):
             "vectors have the same sums of them."
         )
 
+    # -- lines ------------------------------------------------------------------------------------------------------
+
+    def line(self) -> Asks[str]:
+        """Whether x + tv fits for every t, as where a constant may be added to x."""
+        answer = self.answer
+        if not answer.whole or not self.along_a_line():  # a few measurements may have shown the contrary
+            return ""
+        values, vectors = np.linalg.svd(self._scaled(answer.W[:, answer.allowed]), full_matrices=False)[1:]
+        for v in vectors[values <= self.need][:_LINES]:
+            start = answer.x.copy()
+            start[answer.allowed] += self.norm * v
+            twin = yield from self._refit(start, np.flatnonzero(start))
+            if twin is not None and self.rival(twin):
+                return self.shown()
+        return ""
+
     # -- signs ------------------------------------------------------------------------------------------------------
 
     def mirrored(self) -> Asks[str]:
@@ -112,7 +117,7 @@ class Twins(Tests):
         if not self.problem.fixed:
             return ""
         twin = yield from self._refit(self.problem.completed(self._other_sign(self.answer.S)), self.answer.S)
-        if twin is not None and self._rival(twin):
+        if twin is not None and self.rival(twin):
             return "Nothing tells x from −x: the linear terms, or the known values, are too small for that."
         return ""
 
@@ -163,11 +168,11 @@ class Twins(Tests):
             if left > max(close, _EXPLAINED_BY_OTHERS * float(np.linalg.norm(change))):
                 continue
             twin = yield from self._refit(start, answer.S, limit)
-            if twin is not None and self._rival(twin):
-                return self._shown()
+            if twin is not None and self.rival(twin):
+                return self.shown()
             if twin is not None:
                 # One that is not clearly another signal is no doubt, but part of the error.
-                self.blur = max(self.blur, self._away(twin))
+                self.blur = max(self.blur, self.away(twin))
         return ""
 
     # -- symmetries ---------------------------------------------------------------------------------------------
@@ -184,8 +189,8 @@ class Twins(Tests):
             if apart(start, answer.x) <= self.measure.nearer:
                 continue
             twin = yield from self._refit(self.problem.completed(start), answer.S)
-            if twin is not None and self._rival(twin, self.measure.nearer):
-                return self._shown()
+            if twin is not None and self.rival(twin, self.measure.nearer):
+                return self.shown()
         return (yield from self.signs())
 
     def _no_linear_twin(self) -> Asks[bool]:
@@ -305,84 +310,51 @@ class Twins(Tests):
                 if float(np.linalg.norm(left)) > max(_NEARLY * size, _ERRORS * float(np.linalg.norm(self.answer.r))):
                     continue
                 refitted = yield from self._refit(start, np.flatnonzero(twin), self._nearly_likely())
-                if refitted is not None and self._rival(refitted, self.measure.nearer):
-                    return self._shown()
+                if refitted is not None and self.rival(refitted, self.measure.nearer):
+                    return self.shown()
         return ""
 
-    # -- other starts -------------------------------------------------------------------------------------------------
+    # -- few values -----------------------------------------------------------------------------------------------
 
-    def challenged(self, independent: bool) -> Asks[str]:
-        """Whether Levenberg–Marquardt finds another signal that fits as well from random starts, or x not again.
+    def chance(self) -> Asks[str]:
+        """Whether the entries take so few values that another signal may fit by chance."""
+        if self.entries is None:
+            self.entries = yield from sample_entries(self.problem)
+        if math.isinf(self.entries.bits) or self.problem.support is not None:
+            return ""
+        m, n, s = self.problem.m, self.problem.n, self.answer.s
+        same = self.entries.coincidence(s)
+        other = max(same, self._swap_bits())
+        on_support = (m - s) * same >= s + _SPARE_BITS
+        elsewhere = (m - s) * other >= _log2_choices(n, s) + s + _SPARE_BITS
+        anywhere = (m - n) * same >= n + _SPARE_BITS
+        if (on_support and elsewhere) or anywhere or (yield from self._continuous()):
+            return ""
+        return "The entries of A take few values, and another signal may fit so few measurements by chance."
 
-        For `independent` entries the method separates signal from noise; elsewhere a fit in the wrong valley may leave
-        what looks like noise, and the only evidence for x is that random starts find it again.
+    def _continuous(self) -> Asks[bool]:
+        """Whether the diagonals on the support, and entries that join all of it, take no value twice.
+
+        Sparse matrices with a pattern, such as those of a chain or a grid, are of this kind. Another signal has another
+        square somewhere, or another relative sign at one of the joining entries; chance does not compensate for either.
         """
-        answer, m = self.answer, self.problem.m
-        given = self.problem.noise is not None
-        if independent and not self._explained():
-            return _FEW_TO_SPARE
-        most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
-        # Unless a prior has shrunk it, x is where the descent on its support ends.
-        near, better = (self.measure.apart, APART) if independent else (APART, self.measure.nearer)
-        challenge = Challenge(near, better)
-        for where in (answer.allowed, answer.S) if m > answer.allowed.size else (answer.S,):
-            everything = np.union1d(where, self.problem.known)
-            if m * everything.size**2 > most or where.size >= m:
-                return ""
-            block = yield Block(everything)
-            if not independent and not self._evident(block):
-                return _FEW_TO_SPARE
-            free = np.searchsorted(everything, where)
-            left = float(answer.r @ answer.r) * (m - where.size) / max(1, m - answer.s)
-            # A given level says how much worse the right signal may fit than one that has fitted the noise.
-            worse = _LIKELY_GIVEN * self.problem.sigma**2
-            limit = max(left * (1 + 2 / math.sqrt(m - where.size)), left + worse)
-            met = challenge.meet(self._descents(block, everything, free), limit, self._away, self._rival)
-            if met is Met.ANOTHER:
-                return self._shown()
-            if met is Met.BETTER:
-                return f"Another signal, {challenge.away:.2g} away, fits far better."
-            if met is Met.AGAIN:
-                break
-        if not independent:
-            self.blur = max(self.blur, challenge.blur)
-        # Count a residual at the given level of noise as evidence for x, too.
-        sure = independent or given or met is Met.AGAIN
-        return "" if sure else NOT_AGAIN
+        block = yield from self.answer.block()
+        if block is None:
+            return False
+        ordered = np.sort(block[:: max(1, len(block) // 32)], axis=0)
+        varied = (ordered[1:] != ordered[:-1]).all(axis=0)
+        return bool(varied.diagonal().all() and len(symmetry.groups(varied.astype(np.float64), 0.5)) == 1)
 
-    def _explained(self) -> bool:
-        """Whether it is evidence for x that it leaves no more than noise.
+    def _swap_bits(self) -> float:
+        """−log2 of the chance that two of `W_ij − x_j A_i[j, j]`, j in S, are equal."""
+        answer = self.answer
+        V = answer.columns - answer.z * self.diagonals[:, answer.S]
+        steps = np.round(V / (1e-10 * float(np.abs(answer.z).max())))
+        counts = np.unique(steps, return_counts=True)[1]
+        pairs = max(float(np.sum(counts * (counts - 1.0))), 2.0)
+        return -math.log2(pairs / (V.size * (V.size - 1.0))) if V.size > 1 else 0.0
 
-        A wrong valley leaves an equation at the level of noise with a chance of about σ/std(y), and m − s of them at
-        once; there are up to 2^s valleys, one for each choice of signs.
-        """
-        sigma = self.problem.sigma or float(np.median(self.delta))
-        ratio = max(float(np.std(self.problem.y)) / max(sigma, 1e-300), 1.0)
-        return self._beyond_valleys((self.problem.m - self.answer.s) * math.log(ratio))
 
-    def _evident(self, block: Float) -> bool:
-        """The same where the matrices depend on each other, or are of different size.
-
-        A random signal of the norm of x has measurements of about `√2 ‖x‖² ‖Ã_i‖/n`, in units of the noise; their
-        principal components replace the equations. The s largest are what x was fitted to.
-        """
-        flat = block.reshape(len(block), -1) * (math.sqrt(2) * self.norm**2 / block.shape[1] / self.delta[:, None])
-        values = np.linalg.eigvalsh(flat @ flat.T if len(flat) < flat.shape[1] else flat.T @ flat)
-        spare = np.sort(values)[::-1][self.answer.s :]
-        return self._beyond_valleys(0.5 * float(np.log(np.maximum(spare, 1.0)).sum()))
-
-    def _beyond_valleys(self, nats: float) -> bool:
-        """Whether so much evidence rules out all valleys of other signs; linear terms fix the signs."""
-        return bool(self.problem.fixed) or nats > self.answer.s * math.log(2) + _SPARE_NATS
-
-    def _descents(self, block: Float, where: Indices, free: Indices) -> Iterator[tuple[float, Float]]:
-        """‖r‖² and x as Levenberg–Marquardt finds it from x with the other sign in parts, and from random signals."""
-        rng, count = np.random.default_rng(2), starts(block.size)
-        turned = symmetry.turned_at_weakest(block, self.answer.x[where], _TURNED)
-        for start in chain(turned, rng.standard_normal((count, where.size))):
-            start *= self.norm / max(float(np.linalg.norm(start[free])), 1e-300)
-            if free.size < where.size:
-                known = np.setdiff1d(np.arange(where.size), free)
-                start[known] = self.answer.x[where[known]]
-            descent = on_block(self.problem.y, start, block, CHALLENGE, free=free if free.size < where.size else None)
-            yield descent.square, expand(descent.z, where, self.problem.n)
+def _log2_choices(n: int, s: int) -> float:
+    """log2 of (n choose s)."""
+    return (math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1)) / math.log(2)

@@ -137,7 +137,7 @@ def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """The verdict on an answer that fits to rounding: that of its certificate, with x cleaned of rounding."""
     prior, found = problem.prior, (yield from _certificate(problem, outcome))
     status, note = found.status, f"{outcome.note} {found.doubt}".strip()
-    if prior is not None and not (prior.admits(found.x) or prior.admits(-found.x)):
+    if not problem.admits(found.x):
         note = f"{note} But x is not as `prior` says.".strip()
     if prior is not None and not prior.admits(found.x) and prior.admits(-found.x):
         found = found._replace(x=-found.x)
@@ -292,7 +292,7 @@ def _as_told(problem: Problem, x: Float) -> bool:
     allowed = np.zeros(problem.n, dtype=bool)
     allowed[slice(None) if problem.support is None else problem.support] = True
     kept = all(abs(x[j] - value) <= max(small, 1e-6 * abs(value)) for j, value in problem.fixed.items())
-    return kept and not (np.abs(x[~allowed]) > small).any() and (prior.admits(x) or prior.admits(-x))
+    return kept and not (np.abs(x[~allowed]) > small).any() and problem.admits(x)
 
 
 def _trusted(problem: Problem) -> float:

@@ -1,0 +1,113 @@
+"""Whether an answer in noise is in the right valley of ‖r‖²: the challenge of a real signal.
+
+That x leaves only noise is evidence for it if a wrong valley would seldom leave as little: up to 2^s of them differ in
+the signs of x, and each measurement beyond those that x was fitted to rules out most of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import chain
+
+import numpy as np
+
+from fastquad.engine.challenge import (
+    APART,
+    CHALLENGE,
+    CHALLENGE_INDEPENDENT,
+    CHALLENGE_STRUCTURED,
+    NOT_AGAIN,
+    Challenge,
+    Met,
+    starts,
+)
+from fastquad.engine.rivals import Tests, expand
+from fastquad.measurements.contractions import Block
+from fastquad.numerics.levenberg_marquardt import on_block
+from fastquad.numerics.symmetry import turned_at_weakest
+from fastquad.typing import Asks, Float, Indices
+
+# The number of parts of x that are tried with the other sign before random starts.
+_TURNED = 16
+# How much worse than x the right signal may fit in noise of a given level, in squares of a standard deviation.
+_LIKELY_GIVEN = 9.0
+# The evidence to spare, as the log of the odds.
+_SPARE_NATS = 10.0
+_FEW_TO_SPARE = "With so few measurements to spare, a signal with other signs may leave as little by chance."
+
+
+def challenged(tests: Tests, independent: bool) -> Asks[str]:
+    """Why x may be in the wrong valley; empty if random starts come back to it, and find nothing that fits as well.
+
+    For `independent` entries the method separates signal from noise; elsewhere a fit in the wrong valley may leave what
+    looks like noise, and the only evidence for x is that random starts find it again.
+    """
+    answer, problem, m = tests.answer, tests.problem, tests.problem.m
+    if independent and not _explained(tests):
+        return _FEW_TO_SPARE
+    most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
+    # Unless a prior has shrunk it, x is where the descent on its support ends.
+    near, better = (tests.measure.apart, APART) if independent else (APART, tests.measure.nearer)
+    challenge, met = Challenge(near, better), Met.NOTHING
+    for where in (answer.allowed, answer.S) if m > answer.allowed.size else (answer.S,):
+        everything = np.union1d(where, problem.known)
+        if m * everything.size**2 > most or where.size >= m:
+            return ""
+        block = yield Block(everything)
+        if not independent and not _evident(tests, block):
+            return _FEW_TO_SPARE
+        left = float(answer.r @ answer.r) * (m - where.size) / max(1, m - answer.s)
+        # A given level says how much worse the right signal may fit than one that has fitted the noise.
+        limit = max(left * (1 + 2 / math.sqrt(m - where.size)), left + _LIKELY_GIVEN * problem.sigma**2)
+        met = challenge.meet(_descents(tests, block, everything, where), limit, tests.away, tests.rival)
+        if met is Met.ANOTHER:
+            return tests.shown()
+        if met is Met.BETTER:
+            return f"Another signal, {challenge.away:.2g} away, fits far better."
+        if met is Met.AGAIN:
+            break
+    if not independent:
+        tests.blur = max(tests.blur, challenge.blur)
+    # Count a residual at the given level of noise as evidence for x, too.
+    sure = independent or problem.noise is not None or met is Met.AGAIN
+    return "" if sure else NOT_AGAIN
+
+
+def _explained(tests: Tests) -> bool:
+    """Whether it is evidence for x that it leaves no more than noise.
+
+    A wrong valley leaves an equation at the level of noise with a chance of about σ/std(y), and m − s of them at once.
+    """
+    sigma = tests.problem.sigma or float(np.median(tests.delta))
+    ratio = max(float(np.std(tests.problem.y)) / max(sigma, 1e-300), 1.0)
+    return _beyond_valleys(tests, (tests.problem.m - tests.answer.s) * math.log(ratio))
+
+
+def _evident(tests: Tests, block: Float) -> bool:
+    """The same where the matrices depend on each other, or are of different size.
+
+    A random signal of the norm of x has measurements of about `√2 ‖x‖² ‖Ã_i‖/n`, in units of the noise; their principal
+    components replace the equations. The s largest are what x was fitted to.
+    """
+    flat = block.reshape(len(block), -1) * (math.sqrt(2) * tests.norm**2 / block.shape[1] / tests.delta[:, None])
+    values = np.linalg.eigvalsh(flat @ flat.T if len(flat) < flat.shape[1] else flat.T @ flat)
+    spare = np.sort(values)[::-1][tests.answer.s :]
+    return _beyond_valleys(tests, 0.5 * float(np.log(np.maximum(spare, 1.0)).sum()))
+
+
+def _beyond_valleys(tests: Tests, nats: float) -> bool:
+    """Whether so much evidence rules out all valleys of other signs; linear terms fix the signs."""
+    return bool(tests.problem.fixed) or nats > tests.answer.s * math.log(2) + _SPARE_NATS
+
+
+def _descents(tests: Tests, block: Float, everything: Indices, where: Indices) -> Iterator[tuple[float, Float]]:
+    """‖r‖² and x as Levenberg–Marquardt finds it from x with the other sign in parts, and from random signals."""
+    x, rng = tests.answer.x[everything], np.random.default_rng(2)
+    free = np.searchsorted(everything, where)
+    known = np.setdiff1d(np.arange(everything.size), free)
+    for start in chain(turned_at_weakest(block, x, _TURNED), rng.standard_normal((starts(block.size), x.size))):
+        start *= tests.norm / max(float(np.linalg.norm(start[free])), 1e-300)
+        start[known] = x[known]
+        descent = on_block(tests.problem.y, start, block, CHALLENGE, free=free if known.size else None)
+        yield descent.square, expand(descent.z, everything, tests.problem.n)
