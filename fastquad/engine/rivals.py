@@ -186,10 +186,11 @@ class Tests:
     def along_a_line(self) -> bool:
         """Whether a direction may be unseen, to first order, although there are more measurements than unknowns.
 
-        With no more than that there is one in any case, and of all signals that fit a sparse one is preferred.
+        With no more than that there is one in any case, and of all signals that fit a sparse one is preferred. So it is
+        under noise, which hides more directions.
         """
         n = self.answer.allowed.size
-        return self.answer.s < n < self.problem.m and not self._spans(n)
+        return not self.measure.noisy and self.answer.s < n < self.problem.m and not self._spans(n)
 
     def _rank(self) -> int:
         """The number of independent measurements that are found, at most one more than the unknowns."""

@@ -7,7 +7,8 @@ scales: of c coordinates between t and 4t, the density at size u is c/(u ln 4), 
     ∫_0^t u² c/(u ln 4) du = .36 c t².
 
 A flat density, as a slab of one width has there, makes .11 c t² of it, which an error estimate by such a slab contains.
-Each of the s coordinates that are found has also adapted to what is left of m measurements.
+Each of the s coordinates that are found has also adapted to what is left of m measurements: as in generalised
+cross-validation, an error that is predicted from what is left grows by 1/(1 − s/m).
 """
 
 from __future__ import annotations
@@ -34,4 +35,4 @@ def with_small_ones(error: float, x: Float, stderr: Float, m: int) -> float:
     size = np.abs(x[found])
     few = int(np.count_nonzero((size > least) & (size < 4 * least)))
     hidden = math.sqrt(_BELOW * few) * least / float(np.linalg.norm(x))
-    return math.hypot(error, hidden) / math.sqrt(max(1 - count / m, 1e-3))
+    return math.hypot(error, hidden) / max(1 - count / m, 1e-3)
