@@ -13,7 +13,7 @@ from fastquad.engine.challenge import Challenge, Met
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.sound import of_rows, sound
-from fastquad.measurements.contractions import Diagonals, Products, WeightedSum
+from fastquad.measurements.contractions import Diagonals, FirstProducts, Products, WeightedSum
 from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.solvers.amp.second import second_signal
 
@@ -92,18 +92,19 @@ def test_tests_of_some_rows_see_only_those():
     tensor, x, w = fq.as_measurements(A), rng.standard_normal(4), rng.standard_normal((3, 2))
 
     def tests():
-        return (yield Products(x)), (yield Diagonals()), (yield WeightedSum(w))
+        return (yield Products(x)), (yield Diagonals()), (yield WeightedSum(w)), (yield FirstProducts(x, 2))
 
     routine, answer = of_rows(tests(), rows, 9), None
     while True:
         try:
             answer = routine.send(answer).answer(tensor, 1)
         except StopIteration as end:
-            W, diagonals, total = end.value
+            W, diagonals, total, first = end.value
             break
     np.testing.assert_allclose(W, A[rows] @ x, rtol=1e-12)
     np.testing.assert_array_equal(diagonals, np.einsum("ijj->ij", A[rows]))
     np.testing.assert_allclose(total, np.tensordot(w.T, A[rows], 1), rtol=1e-12)
+    np.testing.assert_allclose(first, A[rows[:2]] @ x, rtol=1e-12)
 
 
 def test_the_problem_of_some_rows_has_their_data():
@@ -284,7 +285,7 @@ ONCE_WRONG = [
     ("weak coupling", 82025, 0), ("weak second signal", 82031, 1), ("saturated", 82034, 2),
     ("complex blocks", 82046, 0),
     ("half precision structures", 82051, 1), ("nearly structured", 82065, 0), ("tiny n", 82075, 0),
-    ("ill scaled rows", 82077, 3), ("laplacians", 83002, 2),
+    ("ill scaled rows", 82077, 3), ("laplacians", 83002, 2), ("complex outliers", 84001, 1),
 ]  # fmt: skip
 
 

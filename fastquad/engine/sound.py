@@ -12,7 +12,7 @@ import numpy as np
 
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
-from fastquad.measurements.contractions import WeightedSum
+from fastquad.measurements.contractions import FirstProducts, WeightedSum
 from fastquad.typing import Asks, Float, Indices, T
 
 
@@ -34,6 +34,9 @@ def of_rows(tests: Asks[T], rows: Indices, m: int) -> Asks[T]:
             return end.value
         if isinstance(request, WeightedSum):
             answer = yield WeightedSum(_spread(request.w, rows, m))
+        elif isinstance(request, FirstProducts):
+            some = rows[: request.count]
+            answer = (yield FirstProducts(request.x, int(some[-1]) + 1))[some]
         else:
             answer = (yield request)[rows]
 
