@@ -72,7 +72,10 @@ def test_a_block_that_grows_holds_what_a_is_there():
         block = finish(measurements, cache.read(places))
         np.testing.assert_array_equal(block, A[:, places[:, None], places])
         assert block.flags.c_contiguous
-    assert cache.members.tolist() == [0, 1, 3, 7, 9]
+        block, order = finish(measurements, cache.arranged(places))
+        np.testing.assert_array_equal(block, A[:, order[:, None], order])
+        assert sorted(order) == sorted(support)
+    assert sorted(cache.members.tolist()) == [0, 1, 3, 7, 9]
 
 
 @pytest.mark.parametrize(("n", "k", "m"), [(500, 5, 50), (500, 5, 100)])

@@ -82,7 +82,7 @@ def test_outliers_do_not_cost_a_success(level):
     A, x = rng.standard_normal((80, N, N)), signal(rng, 6)
     solution = fq.solve(A, contaminated(rng, noisy(rng, fq.measure(A, x), level), 0.1), outliers=True, rng=0)
     assert solution.status.name == ("CONVERGED" if level else "EXACT_FOR_MOST")
-    assert fq.distance(solution.x, x) <= 3 * level
+    assert fq.distance(solution.x, x) <= max(3 * level, 1e-15)  # without noise, to rounding
 
 
 def test_tests_of_some_rows_see_only_those():
@@ -286,6 +286,8 @@ ONCE_WRONG = [
     ("complex blocks", 82046, 0),
     ("half precision structures", 82051, 1), ("nearly structured", 82065, 0), ("tiny n", 82075, 0),
     ("ill scaled rows", 82077, 3), ("laplacians", 83002, 2), ("complex outliers", 84001, 1),
+    ("two signals", 85004, 0), ("mistaken matrices", 85021, 0), ("mistaken matrices", 85027, 0),
+    ("mistaken matrices", 85031, 0),
 ]  # fmt: skip
 
 

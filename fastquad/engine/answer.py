@@ -31,23 +31,44 @@ BLOCK_BYTES = 128 << 20
 class Known(NamedTuple):
     """What a method has read at its end, so that it need not be read again.
 
-    `W` (m, n) are the products of x and `r` its residuals, `other` (m, n) the products of another vector; `block` is
+    `W` (m, n) are the products of x and `r` its residuals, `other` (m, n) the products of another vector. If W is not
+    known everywhere, `columns` (m, s) are those of the coordinates `support`, outside of which x is zero. `block` is
     `Ã_i[P, P]`, (m, p, p), of the coordinates `members`.
     """
 
     W: Float | None = None
     r: Float | None = None
     other: Float | None = None
+    support: Indices | None = None
+    columns: Float | None = None
     members: Indices | None = None
     block: Float | None = None
 
-    def on(self, places: Indices) -> Float | None:
-        """`Ã_i[P, P]` for these places P; None if it has not been read."""
+    def on(self, places: Indices, chosen: Indices | None = None) -> Float | None:
+        """`Ã_i[P, P]` for these places P, or only those of its rows that are chosen; None if it has not been read."""
         if self.block is None or self.members is None or not np.isin(places, self.members).all():
             return None
-        where = np.argsort(self.members)
-        position = where[np.searchsorted(self.members, places, sorter=where)]
-        return np.ascontiguousarray(self.block[:, position[:, None], position])
+        columns = positions(places, self.members)
+        rows = columns if chosen is None else columns[chosen]
+        return np.ascontiguousarray(self.block[:, rows[:, None], columns])
+
+    def products(self, x: Float, m: int) -> Float | None:
+        """The products of x on its support, (m, n), zero elsewhere; None if they are not known."""
+        W, nonzero = np.zeros((m, x.size)), np.flatnonzero(x)
+        if self.columns is not None and self.support is not None and np.isin(nonzero, self.support).all():
+            W[:, self.support] = self.columns
+            return W
+        block = self.on(nonzero)
+        if block is None:
+            return None
+        W[:, nonzero] = block @ x[nonzero]
+        return W
+
+
+def positions(places: Indices, members: Indices) -> Indices:
+    """Where these places stand among the members."""
+    order = np.argsort(members)
+    return order[np.searchsorted(members, places, sorter=order)]
 
 
 class Answer:
@@ -68,9 +89,7 @@ class Answer:
     def read(problem: Problem, x: Float, known: Known | None) -> Asks[Answer]:
         """Read the answer x, using what is known of it."""
         known = known or Known()
-        if known.W is None and (block := known.on(np.flatnonzero(x))) is not None:
-            on_support = np.zeros((problem.m, problem.n))
-            on_support[:, x != 0] = block @ x[x != 0]
+        if known.W is None and (on_support := known.products(x, problem.m)) is not None:
             return Answer(problem, x, on_support, on_support @ x - problem.y, known, whole=False)
         W = known.W if known.W is not None else (yield Products(x))
         r = known.r if known.r is not None and known.W is not None else W @ x - problem.y
@@ -225,10 +244,8 @@ class Answer:
 
     def rows(self, chosen: Indices) -> Asks[Float]:
         """`Ã_i[C, P]`, (m, c, p), for some positions C in P."""
-        block = self.held()
-        if block is not None:
-            return block[:, chosen]
-        return (yield Block(self.places[chosen], self.places))
+        rows = self.known.on(self.places, chosen) if self._block is None else self._block[:, chosen]
+        return rows if rows is not None else (yield Block(self.places[chosen], self.places))
 
     def products(self, x: Float) -> Asks[Float]:
         """The products of another signal, (m, n); only at its places if they are those of this answer."""

@@ -125,18 +125,23 @@ def _shown_by_few(tests: Twins) -> Asks[bool]:
     """Whether the first few measurements show that no zero coordinate can be another one's, or have any value.
 
     What tells signals apart in a few measurements does so in all of them. So where W has been read on the support
-    alone, its rows for a few measurements replace those for all.
+    alone, its rows for a few measurements replace those for all: as many as there are unknowns, if there are more, for
+    then they must see every direction.
     """
     answer, problem = tests.answer, tests.problem
     unknowns = answer.allowed.size
-    few = (unknowns if problem.m > unknowns else answer.s) + _SPARE_ROWS
+    enough = problem.m > unknowns
+    few = (unknowns if enough else answer.s) + _SPARE_ROWS
     if answer.whole or few >= problem.m:
         return False
     W = yield FirstProducts(answer.x, few)
     few = len(W)
     part = Answer(replace(problem, m=few, y=problem.y[:few]), answer.x, W, answer.r[:few], Known())
     shown = Twins(part, tests.diagonals[:few], tests.delta[:few], tests.measure, None)
-    if shown.jacobian() or shown.unseen() or shown.spanned().size or shown.along_a_line():
+    if enough:
+        tests.sees_all = shown.seen_everywhere() and not shown.unseen()
+        return tests.sees_all
+    if shown.jacobian() or shown.unseen() or shown.spanned().size:
         return False
     yield from answer.look_at(answer.outside[: answer.s + 2])
     return tests.span()[0] is Status.EXACT

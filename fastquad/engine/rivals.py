@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastquad.engine.answer import Answer
+from fastquad.engine.answer import Answer, gram_of
 from fastquad.engine.entries import Entries
 from fastquad.numerics.independence import Gram, left_over, standard_errors
 from fastquad.solution import Status
@@ -68,6 +68,8 @@ class Tests:
         self.sure = np.ones(answer.s, dtype=bool)
         #: The upper 95 % of the error under noise, as a multiple of it.
         self.uncertainty = 1.0
+        #: Whether a few measurements have shown that they see every direction, so that they are more than the unknowns.
+        self.sees_all = False
         #: Under noise: how far the farthest signal is that fits as well and is not clearly another.
         self.blur = 0.0
 
@@ -153,6 +155,8 @@ class Tests:
         """Whether there are more independent measurements than unknowns, and the doubt if not."""
         answer = self.answer
         m, n, s = self.problem.m, answer.allowed.size, answer.s
+        if self.sees_all and s < n:
+            return Status.EXACT, ""
         target = s + 1 if s == n else max(s + 1, min(2 * s, m, n))
         if target > m:
             return Status.ISOLATED, f"There are {m} measurements for {s} unknowns."
@@ -183,6 +187,11 @@ class Tests:
         weight = math.sqrt(float(square.min())) * self.norm
         return shown.least > 1e-4 and weight * shown.least > self.need * self.most
 
+    def seen_everywhere(self) -> bool:
+        """Whether every direction is clearly seen, on the support and off it."""
+        columns = gram_of(np.ascontiguousarray(self.answer.W[:, self.answer.allowed]))
+        return 2 * self.norm * columns.least > self.need * self.most
+
     def along_a_line(self) -> bool:
         """Whether a direction may be unseen, to first order, although there are more measurements than unknowns.
 
@@ -190,7 +199,7 @@ class Tests:
         under noise, which hides more directions.
         """
         n = self.answer.allowed.size
-        return not self.measure.noisy and self.answer.s < n < self.problem.m and not self._spans(n)
+        return not self.measure.noisy and self.answer.s < n < self.problem.m and not self.seen_everywhere()
 
     def _rank(self) -> int:
         """The number of independent measurements that are found, at most one more than the unknowns."""

@@ -34,7 +34,9 @@ _ROUNDED_ALIKE = 8e-6
 # The same as a multiple of the relative residual, up to the one before.
 _HIDDEN = 300.0
 # The same under noise, where entries may be mistaken as y is.
-_MISTAKEN_ALIKE = 0.03
+_MISTAKEN_ALIKE = 0.06
+# The same of entries between two coordinates, as a multiple: they are fewer, and each may be mistaken.
+_LOOSELY = 5.0
 # The largest number of relabellings that are tried.
 _RELABELLINGS = 20
 # The largest number of coordinates where x is zero that are compared with each other.
@@ -45,8 +47,6 @@ _MATRICES = 24
 _NEARLY = 0.1
 # The same as a multiple of what x itself leaves.
 _ERRORS = 3.0
-# The relative difference of two vectors' products below which they say nothing about the vectors' difference.
-_BEYOND_ROUNDING = 1e-5
 # The share of the average by which rows must see each direction, under noise, to rule out a twin.
 _CLEARLY_APART = 0.1
 # The number of weakly coupled parts of x that are tried with the other sign.
@@ -55,7 +55,7 @@ _PARTS = 6
 _COUPLED_ENTRIES = 2_000_000
 # How much worse a part with the other sign must fit under noise, in squares of a standard deviation.
 _LIKELY = 30.0
-# The same between two draws of mistakes, in standard deviations of the ratio of their mean squares.
+# The same between two draws of mistakes, in standard deviations of the logarithm of the ratio of their mean squares.
 _DRAWS = 3.0
 # The largest share of a part's change of sign that the other values cannot compensate, for it to be tried.
 _EXPLAINED_BY_OTHERS = 0.1
@@ -131,18 +131,22 @@ class Twins(Tests):
         """What a twin may leave, in units of δ: under noise little more than x, because all signals fit large noise."""
         if not self.measure.noisy:
             return self.measure.fits
-        return math.sqrt(self._left() + _LIKELY / self.problem.m)
+        return math.sqrt(float(np.mean((self.answer.r / self.delta) ** 2)) + _LIKELY / self.problem.m)
 
-    def _nearly_likely(self) -> float:
-        """The same for a twin by a symmetry that mistaken entries may hide: what it leaves is another draw of them."""
+    def _nearly_likely(self, size: int) -> float:
+        """The same for a twin of this many coordinates by a symmetry that mistaken entries may hide.
+
+        What it leaves is another draw of such mistakes, relative to the degrees of freedom; the logarithm of a mean
+        square of d of them has the variance (κ − 1)/d, with κ their kurtosis.
+        """
         if not self.measure.noisy:
             return self.measure.fits
-        spread = 2 / math.sqrt(max(1, self.problem.m - self.answer.s))
-        return max(self._likely(), math.sqrt(self._left() * (1 + _DRAWS * spread)))
-
-    def _left(self) -> float:
-        """The mean square that x leaves, in units of δ."""
-        return float(np.mean((self.answer.r / self.delta) ** 2))
+        m, r = self.problem.m, self.answer.r / self.delta
+        free = max(1, m - self.answer.s)
+        kurtosis = float(np.mean(r**4)) / max(float(np.mean(r**2)) ** 2, 1e-300)
+        spread = math.sqrt(2 * max(kurtosis - 1, 2.0) / free)
+        square = float(r @ r) / free * max(1, m - size) / m
+        return max(self._likely(), math.sqrt(square * math.exp(_DRAWS * spread)))
 
     def signs(self) -> Asks[str]:
         """Whether the sign of a part of x is free, because it is hardly coupled to the rest."""
@@ -201,11 +205,7 @@ class Twins(Tests):
         q = symmetry.rows_needed(self.problem.m, answer.s)
         # Allow for the residual: a symmetry may hold only to that accuracy.
         least = _CLEARLY_APART if self.measure.noisy else min(_HIDDEN * answer.residual, _CLEARLY_APART)
-        at_hand = None
-        if other is not None and answer.s == self.problem.n:
-            # Use the difference from W, and only if it is more than rounding.
-            rest = other - answer.W
-            at_hand = rest[:, None] if np.linalg.norm(rest) > _BEYOND_ROUNDING * np.linalg.norm(answer.W) else None
+        at_hand = other[:, None] if other is not None and answer.s == self.problem.n else None
         shown = symmetry.no_linear_twin
         if q == 1 and at_hand is not None and shown(answer.columns, answer.gram, at_hand, answer.z, least):
             return True
@@ -258,7 +258,7 @@ class Twins(Tests):
         some = np.argsort(-np.abs(block).max(axis=(1, 2)), kind="stable")[:_MATRICES]
         where = np.concatenate([np.searchsorted(members, inside), members.size + np.arange(known.size)])
         kinds = np.concatenate([kind[members], kind.size + np.arange(known.size)])
-        found = relabellings(block[some], where, kinds, 4 * tolerance)
+        found = relabellings(block[some], where, kinds, _LOOSELY * tolerance)
         z = answer.z[self.sure]
         rest = expand(answer.z[~self.sure], answer.S[~self.sure], self.problem.n)
 
@@ -309,7 +309,8 @@ class Twins(Tests):
                 left = (yield from self.answer.products(start)) @ start - self.problem.y
                 if float(np.linalg.norm(left)) > max(_NEARLY * size, _ERRORS * float(np.linalg.norm(self.answer.r))):
                     continue
-                refitted = yield from self._refit(start, np.flatnonzero(twin), self._nearly_likely())
+                support = np.flatnonzero(twin)
+                refitted = yield from self._refit(start, support, self._nearly_likely(support.size))
                 if refitted is not None and self.rival(refitted, self.measure.nearer):
                     return self.shown()
         return ""

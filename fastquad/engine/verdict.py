@@ -13,7 +13,7 @@ The rule, for an answer x with f free coordinates (for most methods, its nonzero
     the method's own test was met, or the given noise explains ρ UNDETERMINED for f >= m, AMBIGUOUS where the noise
                                                                  hides the difference from another signal, NOISY where
                                                                  the error is above .25 (.15 for m <= n and an unknown
-                                                                 level), else CONVERGED
+                                                                 level, and among outliers), else CONVERGED
     otherwise                                                    STAGNATED
 
 For A in general position a signal with fewer nonzeros than there are measurements fits them exactly only if it is x, up
@@ -48,7 +48,8 @@ from fastquad.typing import Asks, Float, Indices
 TRUSTED = 0.25
 # The upper 95 % of that error: above it only where few directions of x make up the error, so that it may be large.
 _TRUSTED_BOUND = 0.5
-#: The same for m <= n without a given level of noise: there many small coordinates of x may look like noise.
+#: The same for m <= n without a given level of noise, where many small coordinates of x may look like noise; and among
+#: outliers.
 TRUSTED_OF_FEW = 0.15
 
 # The relative residual below which what is left is not noise, and too small to be signal: the method just stopped
@@ -231,7 +232,8 @@ def _among_outliers(problem: Problem, outcome: Outcome, error: float) -> Asks[Ve
         return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {look.misfit}".strip()))
     if look.unseen:
         return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {look.unseen}".strip()))
-    tests = _believed(part, replace(outcome, entries=entries), error, TRUSTED)
+    # With outliers allowed for, signal may be taken for them, and what is left for noise.
+    tests = _believed(part, replace(outcome, entries=entries), error, TRUSTED_OF_FEW)
     return (yield from of_rows(tests, rows, problem.m))
 
 

@@ -1,4 +1,4 @@
-"""SciPy's LAPACK routines and its `lstsq`, imported at the first call to keep `import fastquad` quick."""
+"""SciPy's BLAS and LAPACK routines and its `lstsq`, imported at the first call to keep `import fastquad` quick."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 def __getattr__(name: str) -> Any:
     import scipy.linalg
 
-    found = scipy.linalg.lstsq if name == "lstsq" else getattr(scipy.linalg.lapack, name)
+    homes = (scipy.linalg, scipy.linalg.lapack, scipy.linalg.blas)
+    found = next(getattr(home, name) for home in homes if hasattr(home, name))
     globals()[name] = found
     return found

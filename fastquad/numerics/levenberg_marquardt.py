@@ -79,8 +79,9 @@ class Descent:
         self.damping = 2.5e-3 * float(np.vdot(W, W)) / max(1, z.size) or 1.0
         #: The largest ‖V d‖/‖d‖² so far.
         self.curvature = 0.0
-        #: Memory for the next products, and whether W is this descent's own, which may become such memory.
-        self.spare: Float | None = None
+        #: The products of the last direction; the caller may write the next ones there.
+        self.last: Float | None = None
+        # Whether W is this descent's own.
         self._owned = False
         self._factor: Float | None = None
 
@@ -97,8 +98,9 @@ class Descent:
 
     def at_bottom(self, d: Float, rule: Rule) -> bool:
         """Whether the step d is useless: hardly damped, and the linear model promises next to nothing."""
-        weak = self.damping * max(1, self.z.size) <= _WEAK * float(np.vdot(self.W, self.W))
-        if rule.bottom == 0 or not weak or self.residual <= 1e-3:
+        if rule.bottom == 0 or self.residual <= 1e-3:
+            return False
+        if self.damping * max(1, self.z.size) > _WEAK * float(np.vdot(self.W, self.W)):
             return False
         p = 2 * self.W.dot(d)
         return -float((2 * self.r + p).dot(p)) < rule.bottom * self.square
@@ -126,15 +128,19 @@ class Descent:
         ratio = -sum(terms) / predicted if predicted > 0 else 0.0
         length = float(d.dot(d))
         self.curvature = max(self.curvature, math.sqrt(terms[3]) / length if length > 0 else math.inf)
-        self.spare = V
+        self.last = V
         if change < 0:
             self.z = self.z + u * d
-            V *= u
-            V += self.W
-            self.W, self.spare, self._owned = V, self.W if self._owned else None, True
+            self.W = lapack.daxpy(V.reshape(-1), self._own().reshape(-1), a=u).reshape(V.shape)
             self._set_residual(self.W.dot(self.z) - self.y)
         self.curve.append(self.square)
         self.damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
+
+    def _own(self) -> Float:
+        """W as memory that may be written to: what the caller gave is copied once."""
+        if not self._owned:
+            self.W, self._owned = np.array(self.W, dtype=np.float64, order="C"), True
+        return self.W
 
     def ends(self) -> bool:
         """Take the last step, where z is nearly exact and the products of the step would change nothing.

@@ -7,6 +7,7 @@ the first two images decide all others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -35,11 +36,12 @@ class _Options(NamedTuple):
 def relabellings(block: Float, where: Indices, kind: Indices, tolerance: float) -> Iterator[tuple[Indices, Float]]:
     """Signed injections p of `where` into the coordinates of a block with `A_i[p, p] = A_i[where, where]`.
 
+    Two entries agree if their root mean square difference over i is at most `tolerance` times the size of entries.
     `kind` labels coordinates whose diagonals agree: only those may take each other's place. Each result is the images
     of `where` and their signs, both (s,), up to the sign of all. The search ends without a word where it takes too
     long.
     """
-    search = _Search(block, where, kind, float(np.abs(block).max(initial=0.0)) * tolerance)
+    search = _Search(block, where, kind, tolerance)
     images, signs = np.full(where.size, -1), np.ones(where.size)
     stack = [search.first()]
     while stack:
@@ -72,13 +74,15 @@ class _Level(NamedTuple):
 class _Search:
     """The matrices, and how many of their entries have been compared."""
 
-    def __init__(self, block: Float, where: Indices, kind: Indices, size: float) -> None:
-        self.block, self.where, self.kind, self.size = block, where, kind, size
+    def __init__(self, block: Float, where: Indices, kind: Indices, tolerance: float) -> None:
+        self.block, self.where, self.kind = block, where, kind
         self.work = 0
+        #: The sum of squared differences up to which entries agree.
+        self.most = tolerance**2 * float(np.mean(block**2)) * len(block)
         weights = np.random.default_rng(0).standard_normal(len(block))
         #: One random combination of the matrices, and how much two of its entries may differ.
         self.mixed = np.tensordot(weights, block, 1)
-        self.mixed_size = size * float(np.abs(weights).sum())
+        self.mixed_size = float(np.linalg.norm(weights)) * math.sqrt(self.most)
 
     def first(self) -> _Level:
         """The level of the coordinate whose kind is the rarest; the sign of all is free, so that it has one sign."""
@@ -102,12 +106,15 @@ class _Search:
     def agreeing(self, left: _Options | None, j: int, image: int, sign: float) -> _Options:
         """The options whose entries with coordinate j are those of this image of it."""
         left = self._of_size(j, image) if left is None else left.only(left.image != image)
+        squares = np.zeros(left.which.size)
         for first in range(0, len(self.block), _AT_ONCE):
             some = self.block[first : first + _AT_ONCE]
             wanted = some[:, self.where[j], self.where[left.which]]
             there = some[:, image, left.image] * (sign * left.sign)
             self.work += there.size
-            left = left.only(np.abs(wanted - there).max(axis=0) <= self.size)
+            squares += np.sum((wanted - there) ** 2, axis=0)
+            agree = squares <= self.most
+            left, squares = left.only(agree), squares[agree]
         return left
 
     def _of_size(self, j: int, image: int) -> _Options:

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import Gram
 from fastquad.typing import Float, Indices
 
@@ -21,11 +22,13 @@ _MAX_PENCIL = 400
 # The number of parts of a split that are tried.
 _MAX_PARTS = 6
 _ILL_CONDITIONED = 1e8
+# The tolerance from which on columns that agree need not be neighbours in a random projection.
+_LOOSE = 1e-6
 # The coupling of two parts of a signal, as a share, below which their relative sign may be wrong.
 _WEAK = 0.5
 
 
-def no_linear_twin(W: Float, gram: Gram, rows: Float, z: Float, least: float = 0.0) -> bool:
+def no_linear_twin(W: Float, columns: Gram, rows: Float, z: Float, least: float = 0.0) -> bool:
     """Whether it is proven that no linear symmetry of the A_i moves z.
 
     A twin u = Qz has `A_i u = Q^{-T} A_i z`: for each vector c, `c^T A_i u` is a combination of the columns of W,
@@ -33,19 +36,19 @@ def no_linear_twin(W: Float, gram: Gram, rows: Float, z: Float, least: float = 0
     `rows[i, c] = c^T A_i`, (m, q, s), that W does not span have no other common null vector. Under noise, none that
     they see by less than the share `least` of what they see on average.
     """
-    if gram.factor is None:
+    if columns.factor is None:
         return False
     s = z.size
     total = np.outer(z, z) / float(z @ z)
     scale = 0.0
     for c in range(rows.shape[1]):
         V = np.ascontiguousarray(rows[:, c])
-        inside = gram.whiten(W.T @ V)
-        outside = V.T @ V
+        inside = columns.whiten(W.T @ V)
+        outside = gram(V)
         scale = max(scale, float(outside.trace()) / s)
-        outside -= inside.T @ inside
+        outside -= gram(np.ascontiguousarray(inside))
         total += outside / (scale or 1.0)
-    shown = Gram(np.asfortranarray(total))
+    shown = Gram(total.T)
     return shown.factor is not None and shown.least >= least * math.sqrt(rows.shape[1])
 
 
@@ -151,10 +154,14 @@ def _direction(m: int) -> Float:
 def alike(columns: Float, tolerance: float) -> Indices:
     """A label for each column: the same for columns that agree to the tolerance, relative to the largest norm."""
     m, n = columns.shape
+    squares = np.einsum("ij,ij->j", columns, columns)
+    close = 8 * tolerance * math.sqrt(float(squares.max(initial=0.0)))
+    if tolerance > _LOOSE:
+        # Compare all with all: several others may lie between two that agree, in any order.
+        apart = squares + squares[:, None] - 2 * (columns.T @ columns)
+        return _components(apart <= close**2)[1].astype(np.intp)
     # Columns that agree have nearly the same random projection: compare neighbours in that order in full.
     projected = _direction(m) @ columns
-    norms = np.sqrt(np.einsum("ij,ij->j", columns, columns))
-    close = 8 * tolerance * float(norms.max(initial=0.0))
     order = np.argsort(projected, kind="stable")
     label = np.arange(n)
     for position in np.flatnonzero(np.diff(projected[order]) <= close):

@@ -4,7 +4,8 @@ Each stage is tried where it is likely to be the cheapest that succeeds, and the
 
     from x0                       Levenberg–Marquardt from the user's start
     a quick pursuit               if the diagonals hint at few large coordinates and its block costs at most 0.1 pass
-    Levenberg–Marquardt           on all coordinates, from the spectral vector, for m >= 1.3 n: no prior is needed there
+    likely coordinates            those that AMP's first estimate shows, fitted, and those that the residual leans to
+    Levenberg–Marquardt           on all coordinates, from AMP's first estimate, for m >= 1.3 n, which needs no prior
     AMP, three batches of starts  from spectral vectors, and from the ends of earlier stages
     pursuit, all levels           for m <= n; before AMP for m < n/3, after its first batch for m < n/2
 
@@ -51,7 +52,7 @@ Stage = Asks[Outcome | None]
 
 # The largest factor between one and the inverse variance of A's entries at which their squares do not overflow.
 _EXTREME = 1e210
-# The ratio m/n from which on Levenberg–Marquardt from the spectral vector needs no prior.
+# The ratio m/n from which on Levenberg–Marquardt on all coordinates needs no prior.
 _LM_RATIO = 1.3
 # The ratio m/n below which the first level of pursuit comes before AMP.
 _FIRST_LEVEL_RATIO = 1 / 2
@@ -250,7 +251,7 @@ class _Desk(BaseDesk):
         if self.problem.fixed or not affordable(self.problem):
             return None
         messages = yield from self._messages()
-        self.estimate = yield from likely(self.problem, messages.ensemble, messages.starts.spectral, self.cache)
+        self.estimate = yield from likely(self.problem, messages.ensemble, messages.starts.quick, self.cache)
         found = self.estimate.fit
         if found is not None and exact_enough(self.problem, found.residual):
             return (yield from self.judge(found, "lm"))

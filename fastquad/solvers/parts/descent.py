@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastquad.engine.answer import Known
+from fastquad.engine.answer import Known, positions
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Step
@@ -24,7 +24,7 @@ BLOCK_BYTES = 512 << 20
 
 @dataclass
 class GrowingBlock:
-    """`Ã_i[P, P]` for a set P of coordinates that grows; no pair is read twice."""
+    """`Ã_i[P, P]` for a set P of coordinates that grows; no pair is read twice. P is in the order of arrival."""
 
     m: int
     max_bytes: int = BLOCK_BYTES
@@ -38,32 +38,45 @@ class GrowingBlock:
 
     def affordable(self, support: Indices) -> bool:
         """Whether this support's block can be kept in memory."""
-        total = np.union1d(self.members, support).size
+        total = self.members.size + self._new(support).size
         return 8 * self.m * total**2 <= self.max_bytes
 
     def read(self, support: Indices) -> Asks[Float]:
-        """`Ã_i[S, S]`, (m, s, s); only pairs that were not read before are read."""
-        new = support[~np.isin(support, self.members)]
+        """`Ã_i[S, S]`, (m, s, s), for S in the order given; only pairs that were not read before are read."""
+        array, order = yield from self.arranged(support)
+        if order is support or (order == support).all():
+            return array
+        position = positions(support, order)
+        return np.ascontiguousarray(array[:, position[:, None], position])
+
+    def arranged(self, support: Indices) -> Asks[tuple[Float, Indices]]:
+        """`Ã_i[S, S]` and S in an order in which it is at hand, if that is all that has been read."""
+        new = self._new(support)
         if new.size * (new.size + 2 * self.members.size) > support.size**2:
             # Start again: that reads less than to complete a block of members that are mostly others.
             self.members, self.array, new = self.members[:0], self.array[:0, :0, :0], support
         if new.size:
-            yield from self._grow(np.sort(new))
-        position = np.searchsorted(self.members, support)
-        if position.size == self.members.size and (position[1:] > position[:-1]).all():
-            return self.array
-        return np.ascontiguousarray(self.array[:, position[:, None], position])
+            yield from self._grow(new)
+        if support.size == self.members.size:
+            return self.array, self.members
+        position = positions(support, self.members)
+        return np.ascontiguousarray(self.array[:, position[:, None], position]), support
+
+    def _new(self, support: Indices) -> Indices:
+        """The coordinates that are no members yet."""
+        known = np.zeros(max(int(support.max(initial=-1)), int(self.members.max(initial=-1))) + 1, dtype=bool)
+        known[self.members] = True
+        return support[~known[support]]
 
     def _grow(self, new: Indices) -> Asks[None]:
-        """Read the pairs of new members, with each other and with the old ones; members stay in ascending order."""
-        members = np.sort(np.concatenate([self.members, new]))
+        """Read the pairs of new members, with each other and with the old ones."""
+        old, members = self.members.size, np.concatenate([self.members, new])
         fresh = yield Block(new, members)
-        if self.members.size:
-            old, added = np.searchsorted(members, self.members), np.searchsorted(members, new)
+        if old:
             array = np.empty((self.m, members.size, members.size))
-            array[:, added] = fresh
-            array[:, old[:, None], old] = self.array
-            array[:, old[:, None], added] = fresh[:, :, old].transpose(0, 2, 1)
+            array[:, :old, :old] = self.array
+            array[:, old:] = fresh
+            array[:, :old, old:] = fresh[:, :, :old].transpose(0, 2, 1)
             fresh = array
         self.members, self.array = members, np.ascontiguousarray(fresh)
 
@@ -87,7 +100,8 @@ class Fit(NamedTuple):
         """What has been read of it, for the certificate."""
         if self.steepness is None and self.W.shape[1] == self.x.size:
             return Known(self.W, self.r, self.other)
-        return Known(members=cache.members, block=cache.array)
+        columns = self.W if self.W.shape[1] == self.support.size else None
+        return Known(r=self.r, support=self.support, columns=columns, members=cache.members, block=cache.array)
 
 
 def fit(
@@ -118,7 +132,12 @@ def fit(
     m, n, s = problem.m, problem.n, places.size
     # Use the block if it is cheaper to read than two passes over the support's rows.
     small = s <= 0.9 * n and cache.affordable(places)
-    flat = (yield from cache.read(places)).reshape(m * s, s) if small else None
+    flat = None
+    if small and free is None:
+        block, places = yield from cache.arranged(places)
+        flat = block.reshape(m * s, s)
+    elif small:
+        flat = (yield from cache.read(places)).reshape(m * s, s)
     scale = 1.0 if weights is None else weights[:, None]
 
     def products(d: Float, out: Float | None = None) -> Asks[Float]:
@@ -146,14 +165,16 @@ def fit(
             d = descent.direction()
             if descent.at_bottom(d, rule):
                 break
-            descent.advance(d, (yield from products(d, descent.spare if s == n and weights is None else None)))
+            descent.advance(d, (yield from products(d, descent.last if s == n and weights is None else None)))
         yield Step(_expand(descent.z, places, n), residual())
         if last:
             break
     W, r = descent.W if free is None else descent.W[:, free], descent.r
+    if places is not moved and free is None:
+        W = W[:, positions(moved, places)]
     if weights is not None:
         W, r = W / scale, r / weights
-    other = descent.spare if weights is None and free is None else None
+    other = descent.last if weights is None and free is None else None
     return Fit(_expand(descent.z, places, n), residual(), moved, W, r, other)
 
 
