@@ -280,20 +280,20 @@ def test_noise_of_one_level_that_nobody_told():
 
 
 def test_small_problems_are_judged_as_those_of_stored_vectors():
-    """Where another signal fits the noisy data as well, both say so."""
+    """Whether the noise is too much or not, both say the same."""
     seen = set()
     for seed in range(6):
         rng = np.random.default_rng([77, seed])
         masks = phases(rng, 4, 6)
         A, x = fq.FourierTensor(masks), rng.standard_normal(6) + 1j * rng.standard_normal(6)
         y = fq.measure(A, x)
-        y += 0.02 * np.sqrt(np.mean(y**2)) * rng.standard_normal(24)
+        y += (0.02 if seed % 2 else 0.2) * np.sqrt(np.mean(y**2)) * rng.standard_normal(24)
         stored = fq.RankOneTensor(np.concatenate([np.fft.fft(mask * np.eye(6)).T for mask in masks]).conj())
         one, other = fq.solve(A, y), fq.solve(stored, y)
         assert one.status is other.status
         assert fq.distance(one.x, other.x) < 1e-5
         seen.add(one.status)
-    assert seen == {fq.Status.CONVERGED, fq.Status.AMBIGUOUS}
+    assert seen == {fq.Status.CONVERGED, fq.Status.NOISY}
 
 
 # -- numerics ---------------------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ different signals: a tenth of its norm away, and three times the error that the 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -82,14 +81,25 @@ class Certificate(NamedTuple):
 
 class Doubt(NamedTuple):
     """The doubt about an answer in noise: why another one may be right (empty if nothing suggests it), the relative
-    error caused by the noise and its upper 95 %, the standard errors of x, (n,), and the largest coordinate, as a share
-    of x, that may be hidden in the noise because nothing in x is coupled to it."""
+    error caused by the noise and its upper 95 %, the standard errors of x, (n,), the largest coordinate, as a share of
+    x, that may be hidden in the noise because nothing in x is coupled to it, and the distance of another signal that
+    fits as well but is not clearly another."""
 
     reason: str
     error: float
     stderr: Float
     bound: float = 0.0
     hidden: float = 0.0
+    blur: float = 0.0
+
+    def widened(self, error: float) -> tuple[float, str]:
+        """An error with what the noise may hide, and a sentence if that is what matters."""
+        if self.blur > max(error, self.hidden):
+            return self.blur, f"Another signal, {self.blur:.2g} away, fits as well: the error allows for it."
+        if self.hidden > error:
+            note = f"A coordinate of up to {self.hidden:.2g} of x may be hidden: nothing in x is coupled to it."
+            return self.hidden, note
+        return error, ""
 
 
 def certify(
@@ -125,26 +135,27 @@ def _shown_by_few(tests: Twins) -> Asks[bool]:
     """Whether the first few measurements show that no zero coordinate can be another one's, or have any value.
 
     What tells signals apart in a few measurements does so in all of them. So where W has been read on the support
-    alone, its rows for a few measurements replace those for all: as many as there are unknowns, if there are more, for
-    then they must see every direction.
+    alone, its rows for a few measurements replace those for all.
     """
     answer, problem = tests.answer, tests.problem
-    unknowns = answer.allowed.size
-    enough = problem.m > unknowns
-    few = (unknowns if enough else answer.s) + _SPARE_ROWS
+    few = answer.s + _SPARE_ROWS
     if answer.whole or few >= problem.m:
         return False
-    W = yield FirstProducts(answer.x, few)
-    few = len(W)
-    part = Answer(replace(problem, m=few, y=problem.y[:few]), answer.x, W, answer.r[:few], Known())
-    shown = Twins(part, tests.diagonals[:few], tests.delta[:few], tests.measure, None)
-    if enough:
-        tests.sees_all = shown.seen_everywhere() and not shown.unseen()
-        return tests.sees_all
+    shown = tests.on_first(answer.x, (yield FirstProducts(answer.x, few)))
     if shown.jacobian() or shown.unseen() or shown.spanned().size:
         return False
+    if problem.m > answer.allowed.size:
+        # A vector that is measured neither alone nor with x is not measured with the largest part of x, either.
+        z = np.where(np.isin(np.arange(problem.n), _largest(answer.x)), answer.x, 0.0)
+        if not tests.on_first(z, (yield FirstProducts(z, answer.allowed.size + _SPARE_ROWS))).seen_everywhere():
+            return False
     yield from answer.look_at(answer.outside[: answer.s + 2])
     return tests.span()[0] is Status.EXACT
+
+
+def _largest(x: Float) -> Indices:
+    """The two largest coordinates."""
+    return np.argsort(-np.abs(x), kind="stable")[:2]
 
 
 def doubt_in_noise(
@@ -192,8 +203,7 @@ def doubt_in_noise(
         # Trust a method that estimates its error to separate signal from noise, if entries are independent as it
         # assumes.
         reason = yield from challenged(tests, expected is not None and entries.independent)
-    error = max(error, tests.blur)
-    return Doubt(reason, error, stderr, error * tests.uncertainty, tests.hidden())
+    return Doubt(reason, error, stderr, error * tests.uncertainty, tests.hidden(), tests.blur)
 
 
 class Missed(NamedTuple):

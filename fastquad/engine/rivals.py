@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastquad.engine.answer import Answer, gram_of
+from fastquad.engine.challenge import APART
 from fastquad.engine.entries import Entries
 from fastquad.numerics.independence import Gram, left_over, standard_errors
 from fastquad.solution import Status
@@ -20,6 +21,8 @@ from fastquad.typing import Asks, Float, Indices
 _EPS = float(np.finfo(np.float64).eps)
 # The largest number of steps to another signal: each doubles the number of correct digits.
 _REFIT = 10
+# The number of further steps to the bottom of a valley in noise.
+_SETTLING = 3
 # The number of coordinates that `exchange` tries.
 _EXCHANGES = 16
 #: The largest number of coordinates that a sentence names.
@@ -32,6 +35,8 @@ _EXPLAINED = 1e-3
 # in squares of a standard deviation.
 _STEPS = 0.01 * 1.2 ** np.arange(26)
 _SADDLE = 30.0
+# How much worse than x a twin may fit under noise, in squares of a standard deviation.
+_LIKELY = 30.0
 # The standard deviations of noise by which a change of all measurements together must exceed it to be seen.
 _NOT_SEEN = 3.0
 
@@ -39,7 +44,8 @@ _NOT_SEEN = 3.0
 class Measure(NamedTuple):
     """How far away another signal must be, relative to the norm of x, and how well it must fit, in units of δ.
 
-    The twin by a symmetry of A may be `nearer`: it fits wherever it is, and not only because of the noise.
+    From `apart` on it is clearly another; one that is nearer, but beyond `nearer`, adds to the error. Under noise,
+    `fits` is replaced by what x leaves itself.
     """
 
     apart: float
@@ -68,8 +74,6 @@ class Tests:
         self.sure = np.ones(answer.s, dtype=bool)
         #: The upper 95 % of the error under noise, as a multiple of it.
         self.uncertainty = 1.0
-        #: Whether a few measurements have shown that they see every direction, so that they are more than the unknowns.
-        self.sees_all = False
         #: Under noise: how far the farthest signal is that fits as well and is not clearly another.
         self.blur = 0.0
 
@@ -155,8 +159,6 @@ class Tests:
         """Whether there are more independent measurements than unknowns, and the doubt if not."""
         answer = self.answer
         m, n, s = self.problem.m, answer.allowed.size, answer.s
-        if self.sees_all and s < n:
-            return Status.EXACT, ""
         target = s + 1 if s == n else max(s + 1, min(2 * s, m, n))
         if target > m:
             return Status.ISOLATED, f"There are {m} measurements for {s} unknowns."
@@ -265,7 +267,7 @@ class Tests:
                 start = answer.x.copy()
                 start[j] = value
                 twin = yield from self._refit(start, answer.S)
-                if twin is not None and self.rival(twin):
+                if twin is not None and self.another(twin):
                     return f"Coordinate {j} can take over from others. {self.shown()}"
         return ""
 
@@ -284,19 +286,27 @@ class Tests:
         outside = self._scaled(answer.W[:, answer.outside])
         return np.flatnonzero(left_over(self._scaled(answer.columns), outside) <= self.need)
 
+    def _likely(self) -> float:
+        """What a twin may leave, in units of δ: under noise little more than x, because all signals fit large noise."""
+        if not self.measure.noisy:
+            return self.measure.fits
+        return math.sqrt(float(np.mean((self.answer.r / self.delta) ** 2)) + _LIKELY / self.problem.m)
+
     def _refit(self, start: Float, support: Indices, limit: float | None = None) -> Asks[Float | None]:
         """Gauss–Newton steps on a support from a start, while they make progress; the signal if it fits."""
-        limit = self.measure.fits if limit is None else limit
+        limit = self._likely() if limit is None else limit
         x = start.copy()
-        before = math.inf
+        before, settling = math.inf, _SETTLING if self.measure.noisy else 0
         for step in range(_REFIT):
             W = yield from self.answer.products(x)
             r = (W @ x - self.problem.y) / self.delta
             size = math.sqrt(float(r @ r) / r.size)
-            if size < limit:
+            if size < limit and settling == 0:
                 return x
+            # Under noise much around a valley fits: go on to its bottom.
+            settling -= size < limit
             # The first steps may increase the residual; later each must reduce it clearly.
-            if not math.isfinite(size) or (step > 2 and size > 0.25 * before):
+            if not math.isfinite(size) or (step > 2 and size > max(0.25 * before, limit)):
                 return None
             before = size
             x[support] -= 0.5 * np.linalg.lstsq(W[:, support] / self.delta[:, None], r, rcond=1e-13)[0]
@@ -309,13 +319,22 @@ class Tests:
         return apart(twin, self.answer.x)
 
     def rival(self, twin: Float, far: float | None = None) -> bool:
-        """Whether this is another signal that may be the right one; if so, it is kept as the twin."""
-        if self.away(twin) <= (self.measure.apart if far is None else far):
-            return False
-        if not self.problem.admits(twin):
+        """Whether this is clearly another signal, and one as the prior says; if so, it is kept as the twin."""
+        if self.away(twin) <= (self.measure.apart if far is None else far) or not self.problem.admits(twin):
             return False
         self.twin = twin
         return True
+
+    def another(self, twin: Float) -> bool:
+        """The same of a twin by a structure of A, which fits wherever it is, and not only because of the noise.
+
+        One that is not clearly another is no doubt, but part of the error.
+        """
+        if self.rival(twin, max(self.measure.nearer, min(self.measure.apart, APART))):
+            return True
+        if self.problem.admits(twin):
+            self.blur = max(self.blur, self.away(twin))
+        return False
 
     def shown(self) -> str:
         """A sentence on what the twin is."""

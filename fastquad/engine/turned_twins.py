@@ -54,6 +54,10 @@ _UNSEEN_NOISY = 1e-2
 _DIRECTIONS = 16
 # The number of starts of that search.
 _STARTS = 12
+# The largest number of steps to another signal.
+_STEPS = 8
+# The number of them to the bottom of a valley in noise.
+_SETTLING = 3
 # The largest number of relabellings that are tried.
 _RELABELLINGS = 20
 # The number of matrices that they must preserve.
@@ -69,7 +73,14 @@ def line(case: Turned) -> Asks[bool]:
     m, n = case.problem.m, case.problem.n
     if case.S.size == n or m <= n:
         return False
-    if _all_seen(case, case.W if case.read.size == n else (yield FirstProducts(case.x, n + _SPARE_ROWS))):
+    if case.read.size == n:
+        seen = _all_seen(case, case.x, case.W)
+    else:
+        # A vector that is measured neither alone nor with x is not measured with the largest entries of x, either.
+        largest = case.groups.members(np.argsort(-case.groups.norms(case.x), kind="stable")[:2])
+        z = np.where(np.isin(np.arange(n), largest), case.x, 0.0)
+        seen = _all_seen(case, z, (yield FirstProducts(z, n + _SPARE_ROWS)))
+    if seen:
         return False
     if case.read.size < n:
         case.W, case.read = (yield Products(case.x)), np.arange(n)
@@ -82,10 +93,10 @@ def line(case: Turned) -> Asks[bool]:
     return False
 
 
-def _all_seen(case: Turned, W: Float) -> bool:
-    """Whether rows of W clearly see every direction but that of the phase."""
+def _all_seen(case: Turned, z: Float, W: Float) -> bool:
+    """Whether rows of the products W of z clearly see every direction but that of the phase of z."""
     size = float(np.linalg.norm(W)) / math.sqrt(W.shape[1])
-    seen = Gram(gram(np.concatenate([W, size * turned(case.x)[None]])))
+    seen = Gram(gram(np.concatenate([W, size * turned(z)[None]])))
     return 2 * case.norm * seen.least > case.need * float(case.delta.max())
 
 
@@ -125,17 +136,20 @@ def linear(case: Turned) -> Asks[bool]:
 
 def fits(case: Turned, start: Float, support: Indices, name: str) -> Asks[bool]:
     """Whether a few steps from a start, on a support, lead to another signal that fits; the doubt is noted."""
-    x, before = start.copy(), math.inf
-    for step in range(8):
+    x, before, settling = start.copy(), math.inf, _SETTLING if case.noisy else 0
+    for step in range(_STEPS):
         if case.away(x) <= case.nearer:
             return False
         W = yield Products(x)
         r = (W @ x - case.problem.y) / case.delta
         size = math.sqrt(float(r @ r) / r.size)
-        if size < case.fits and case.problem.admits(x):
-            case.doubt = f"{name} fits as well, {case.away(x):.2g} away."
-            return True
-        if not math.isfinite(size) or (step > 2 and size > 0.25 * before):
+        if size < case.fits and settling == 0:
+            if case.another(x):
+                case.doubt = f"{name} fits as well, {case.away(x):.2g} away."
+            return bool(case.doubt)
+        # In noise much around a valley fits: go on to its bottom.
+        settling -= size < case.fits
+        if not math.isfinite(size) or (step > 2 and size > max(0.25 * before, case.fits)):
             return False
         before = size
         J = W[:, support] / case.delta[:, None]

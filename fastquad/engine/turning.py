@@ -57,8 +57,8 @@ _TWIN_APART = 0.01
 _VISIBLE = 0.3
 # The largest residual of another signal that fits, in units of the tolerances.
 _FITS = 30.0
-# The same in noise.
-_FITS_IN_NOISE = 3.0
+# How much worse than x it may fit in noise, in squares of a standard deviation.
+_LIKELY = 30.0
 # The bits of evidence to spare: an answer is wrong with a chance of less than 2^−20.
 _SPARE_BITS = 20
 # The number of coordinates beyond those of the support whose products are tested for independence.
@@ -189,9 +189,11 @@ class Turned:
         """What each equation leaves open is noise of this standard deviation; errors of x up to a size are expected."""
         self.delta = np.full(self.problem.m, max(sigma, 1e-300))
         self.need = 10.0
-        self.noisy, self.fits = True, _FITS_IN_NOISE
+        self.noisy = True
+        # Little more than x leaves itself: all signals fit large noise.
+        self.fits = math.sqrt(float(np.mean((self.r / self.delta) ** 2)) + _LIKELY / self.problem.m)
         self.apart = max(_APART_IN_NOISE, _ERRORS_APART * (expected or 0.0))
-        # The twin by a symmetry of A may be nearer: it fits wherever it is, and not only because of the noise.
+        # A twin that is nearer is no other signal, but adds to the error.
         self.nearer = max(_TWIN_APART, _ERRORS_APART / 2 * max(expected or 0.0, self.error(sigma)))
 
     def away(self, x: Float) -> float:
@@ -201,6 +203,15 @@ class Turned:
     def rival(self, x: Float) -> bool:
         """Whether this is clearly another signal, and one as the prior says."""
         return self.away(x) > self.apart and self.problem.admits(x)
+
+    def another(self, x: Float) -> bool:
+        """The same of a twin by a structure of A, which fits wherever it is; a nearer one is part of the error."""
+        away, admitted = self.away(x), self.problem.admits(x)
+        if away > max(self.nearer, min(self.apart, _APART_IN_NOISE)):
+            return admitted
+        if admitted:
+            self.blur = max(self.blur, away)
+        return False
 
     def scaled(self, W: Float) -> Float:
         return 2 * self.norm * W / self.delta[:, None]
@@ -263,11 +274,11 @@ class Turned:
         """Whether one of the signals that a symmetry of A would make of x fits as well; the doubt is noted."""
         z = self.x.view(np.complex128)
         for name, twin in self._candidates(z, diagonals[:, ::2], entries):
-            if self.away(np.ascontiguousarray(twin).view(np.float64)) <= self.nearer:
+            x = np.ascontiguousarray(twin).view(np.float64)
+            if self.away(x) <= self.nearer:
                 continue
-            W = yield Products(np.ascontiguousarray(twin).view(np.float64))
-            left = (W @ twin.view(np.float64) - self.problem.y) / self.delta
-            if math.sqrt(float(left @ left) / left.size) < self.fits:
+            left = ((yield Products(x)) @ x - self.problem.y) / self.delta
+            if math.sqrt(float(left @ left) / left.size) < self.fits and self.another(x):
                 self.doubt = f"x {name} fits as well."
                 return True
         return (yield from turned_twins.linear(self)) or (yield from turned_twins.relabelled(self, diagonals[:, ::2]))
@@ -364,7 +375,7 @@ def doubt_turned(
         if not case.unseen(diagonals) and not (yield from case.twins(diagonals, entries)):
             independent = expected is not None and entries.independent
             yield from turned_twins.challenged(case, independent)
-    return Doubt(case.doubt, max(case.error(sigma), case.blur), stderr)
+    return Doubt(case.doubt, case.error(sigma), stderr, blur=case.blur)
 
 
 def _status(case: Turned, problem: Problem, entries: Entries | None) -> Asks[Status]:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import combinations, islice
 
 import numpy as np
 
-from fastquad.engine.answer import BLOCK_BYTES
+from fastquad.engine.answer import BLOCK_BYTES, Answer, Known
 from fastquad.engine.entries import sample_entries
 from fastquad.engine.rivals import Tests, apart, expand
 from fastquad.measurements.contractions import Block, WeightedSum
@@ -53,9 +54,7 @@ _CLEARLY_APART = 0.1
 _PARTS = 6
 # The largest number of entries of a block for it.
 _COUPLED_ENTRIES = 2_000_000
-# How much worse a part with the other sign must fit under noise, in squares of a standard deviation.
-_LIKELY = 30.0
-# The same between two draws of mistakes, in standard deviations of the logarithm of the ratio of their mean squares.
+# The ratio of the mean squares of two draws of mistakes, in standard deviations of its logarithm.
 _DRAWS = 3.0
 # The largest share of a part's change of sign that the other values cannot compensate, for it to be tried.
 _EXPLAINED_BY_OTHERS = 0.1
@@ -67,6 +66,13 @@ _LINES = 4
 
 class Twins(Tests):
     """All tests of an answer, given the tolerance of each equation."""
+
+    def on_first(self, x: Float, W: Float) -> Twins:
+        """The tests of x with its products in the first few measurements."""
+        few = len(W)
+        problem = replace(self.problem, m=few, y=self.problem.y[:few])
+        part = Answer(problem, x, W, W @ x - problem.y, Known())
+        return Twins(part, self.diagonals[:few], self.delta[:few], self.measure, None)
 
     def rivals(self) -> Asks[str]:
         """Why another signal, not near x, fits as well; empty if none was found."""
@@ -106,7 +112,7 @@ class Twins(Tests):
             start = answer.x.copy()
             start[answer.allowed] += self.norm * v
             twin = yield from self._refit(start, np.flatnonzero(start))
-            if twin is not None and self.rival(twin):
+            if twin is not None and self.another(twin):
                 return self.shown()
         return ""
 
@@ -127,14 +133,8 @@ class Twins(Tests):
         x[where] *= -1
         return x
 
-    def _likely(self) -> float:
-        """What a twin may leave, in units of δ: under noise little more than x, because all signals fit large noise."""
-        if not self.measure.noisy:
-            return self.measure.fits
-        return math.sqrt(float(np.mean((self.answer.r / self.delta) ** 2)) + _LIKELY / self.problem.m)
-
     def _nearly_likely(self, size: int) -> float:
-        """The same for a twin of this many coordinates by a symmetry that mistaken entries may hide.
+        """What a twin of this many coordinates may leave, in units of δ, if mistaken entries hide the symmetry.
 
         What it leaves is another draw of such mistakes, relative to the degrees of freedom; the logarithm of a mean
         square of d of them has the variance (κ − 1)/d, with κ their kurtosis.
@@ -172,11 +172,8 @@ class Twins(Tests):
             if left > max(close, _EXPLAINED_BY_OTHERS * float(np.linalg.norm(change))):
                 continue
             twin = yield from self._refit(start, answer.S, limit)
-            if twin is not None and self.rival(twin):
+            if twin is not None and self.another(twin):
                 return self.shown()
-            if twin is not None:
-                # One that is not clearly another signal is no doubt, but part of the error.
-                self.blur = max(self.blur, self.away(twin))
         return ""
 
     # -- symmetries ---------------------------------------------------------------------------------------------
@@ -192,8 +189,8 @@ class Twins(Tests):
             start = expand(symmetry.flipped(z, V, inverse, part), answer.places, self.problem.n)
             if apart(start, answer.x) <= self.measure.nearer:
                 continue
-            twin = yield from self._refit(self.problem.completed(start), answer.S)
-            if twin is not None and self.rival(twin, self.measure.nearer):
+            twin = yield from self._refit(self.problem.completed(start), answer.S, self._nearly_likely(answer.s))
+            if twin is not None and self.another(twin):
                 return self.shown()
         return (yield from self.signs())
 
@@ -311,7 +308,7 @@ class Twins(Tests):
                     continue
                 support = np.flatnonzero(twin)
                 refitted = yield from self._refit(start, support, self._nearly_likely(support.size))
-                if refitted is not None and self.rival(refitted, self.measure.nearer):
+                if refitted is not None and self.another(refitted):
                     return self.shown()
         return ""
 

@@ -212,7 +212,8 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         stderr, error = outcome.stderr, outcome.error
     else:
         stderr = found.stderr if outcome.stderr is None else np.maximum(outcome.stderr, found.stderr)
-        error = max(outcome.error or 0.0, found.error, found.hidden)
+        error, note = found.widened(max(outcome.error or 0.0, found.error))
+        outcome = replace(outcome, note=f"{outcome.note} {note}".strip())
         if outcome.error is None and _of_few(problem):
             error = with_small_ones(error, outcome.x, stderr, problem.m)
     outcome = replace(outcome, stderr=stderr, error=error, note=f"{outcome.note} {found.reason}".strip())
@@ -251,9 +252,8 @@ def _believed(problem: Problem, outcome: Outcome, error: float, trusted: float) 
         bound = found.bound
         note = f"But some directions of x are seen less than others: its error is about {found.error:.2g}."
         outcome, error = replace(outcome, note=f"{outcome.note} {note}".strip()), found.error
-    if found.hidden > error:
-        note = f"A coordinate of up to {found.hidden:.2g} of x may be hidden: nothing in x is coupled to it."
-        outcome, error = replace(outcome, note=f"{outcome.note} {note}".strip()), found.hidden
+    error, note = found.widened(error)
+    outcome = replace(outcome, note=f"{outcome.note} {note}".strip())
     return _by_error(problem, outcome, error, bound, trusted)
 
 

@@ -9,6 +9,8 @@ def __getattr__(name: str) -> Any:
     import scipy.linalg
 
     homes = (scipy.linalg, scipy.linalg.lapack, scipy.linalg.blas)
-    found = next(getattr(home, name) for home in homes if hasattr(home, name))
-    globals()[name] = found
-    return found
+    for home in homes:
+        if hasattr(home, name):
+            found = globals()[name] = getattr(home, name)
+            return found
+    raise AttributeError(f"SciPy has no {name}")
