@@ -15,7 +15,7 @@ ctypedef fused source:
     double
 
 cdef extern from "hermitian.h" nogil:
-    enum: LANES, GROUP
+    enum: LANES, GROUP, CELL
     Py_ssize_t padded(Py_ssize_t n)
     Py_ssize_t block_entries(Py_ssize_t n)
     Py_ssize_t entry_at(Py_ssize_t j, Py_ssize_t k, Py_ssize_t n)
@@ -40,8 +40,8 @@ cdef extern from "hermitian.h" nogil:
     void complex_sides_f64(const double*, Py_ssize_t, const double*, double*, double*, double*)
     void complex_quadratic_f32(const float*, Py_ssize_t, const double*, const double*, double*, double*)
     void complex_quadratic_f64(const double*, Py_ssize_t, const double*, const double*, double*, double*)
-    void packed_weighted_again_f32(const float*, Py_ssize_t, const double*, double*)
-    void packed_weighted_again_f64(const double*, Py_ssize_t, const double*, double*)
+    void packed_weighted_again_f32(const float*, Py_ssize_t, const double*, double*, const float*)
+    void packed_weighted_again_f64(const double*, Py_ssize_t, const double*, double*, const double*)
 
 
 cdef double* scratch(Py_ssize_t count) except NULL nogil:
@@ -140,9 +140,11 @@ def sweep(const real[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] z, const d
                     r[s, block * LANES + l] -= q[l]
             for s in range(b):
                 if real is float:
-                    packed_weighted_again_f32(&P[block, 0, 0], cells, &r[s, block * LANES], &S[s, 0])
+                    packed_weighted_again_f32(&P[block, 0, 0], cells, &r[s, block * LANES], &S[s, 0],
+                                              &P[block, 0, 0] + cells * CELL)
                 else:
-                    packed_weighted_again_f64(&P[block, 0, 0], cells, &r[s, block * LANES], &S[s, 0])
+                    packed_weighted_again_f64(&P[block, 0, 0], cells, &r[s, block * LANES], &S[s, 0],
+                                              &P[block, 0, 0] + cells * CELL)
 
 
 def unpack(const double[::1] packed, double[:, ::1] S):

@@ -45,7 +45,7 @@ cdef extern from "packed.h" nogil:
     void packed_quadratic(const void* P, Py_ssize_t n, const double* z, const double* v, double* q)
     void packed_quadratic_single(const void* P, Py_ssize_t n, const float* z, const float* v, double* q)
     void packed_weighted(const void* P, Py_ssize_t count, const double* w, double* S)
-    void packed_weighted_again(const void* P, Py_ssize_t count, const double* w, double* S)
+    void packed_weighted_again(const void* P, Py_ssize_t count, const double* w, double* S, const void* next)
     void packed_weighted_single(const void* P, Py_ssize_t count, const float* w, double* S)
     void packed_block(const void* P, Py_ssize_t n, Py_ssize_t lanes, const Py_ssize_t* rows, Py_ssize_t s,
                       const Py_ssize_t* cols, Py_ssize_t t, double* out)
@@ -257,6 +257,7 @@ def sweep(const stored[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] z, const
     """r[s, i] -= <Ã_i, zz^T + diag(v)>, then S[s] += Σ_i r[s, i] Ã_i in the order of the packed entries, while the
     block is in cache"""
     cdef Py_ssize_t b = z.shape[0], block, s, l, cells = block_entries(n) // GROUP, first, last
+    cdef Py_ssize_t line = 64 // sizeof(P[0, 0, 0])
     cdef double q[8]
     with nogil:
         for block in range(start, stop):
@@ -273,7 +274,7 @@ def sweep(const stored[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] z, const
                     packed_weighted(&P[block, first * GROUP, 0], last - first, &r[s, block * LANES],
                                     &S[s, first * GROUP])
                 packed_weighted_again(&P[block, first * GROUP, 0], last - first, &r[b - 1, block * LANES],
-                                      &S[b - 1, first * GROUP])
+                                      &S[b - 1, first * GROUP], &P[block, 0, 0] + cells * CELL + (cells - last) * line)
                 last = first
 
 

@@ -17,6 +17,8 @@ Chunks = list[tuple[int, int]]
 CHUNK_BYTES = 1 << 20
 #: The largest size of a chunk in bytes: Ctrl-C is seen between two chunks.
 LONGEST_CHUNK = 32 << 20
+# The size in bytes up to which a pass takes a microsecond or two.
+_TINY_BYTES = 1 << 16
 #: The number of bytes that stay in the last-level cache until a sweep uses them again.
 _CACHE_BYTES = 12 << 20
 #: The largest size in bytes of the partial sums of a sweep.
@@ -28,6 +30,14 @@ class StoredTensor(Measurements):
 
     _units: int
     _unit_bytes: int
+
+    def _apply(self, x: Number, n_threads: int, out: Number | None = None) -> Number:
+        if x.ndim != 1 or self._units * self._unit_bytes > _TINY_BYTES:
+            return super()._apply(x, n_threads, out)
+        # Read all of it: to find out whether a few rows are enough would take as long.
+        W = np.empty((self.m, self.n), dtype=self.number) if out is None else out
+        self._products(x, W, 1)
+        return W
 
     def _run(
         self,
@@ -41,12 +51,12 @@ class StoredTensor(Measurements):
 
         Its cost is about that of reading `share` of the tensor.
         """
-        cost = int(self.nbytes * share)
+        cost = self._units * self._unit_bytes * share
         if chunks is None and cost <= CHUNK_BYTES:
             # Skip the chunking for a small tensor: it would take longer than the work.
             kernel(*arguments, 0, self._units)
             return
-        n_threads = threads.worthwhile(n_threads, cost)
+        n_threads = threads.worthwhile(n_threads, int(cost))
         if chunks is None:
             chunks = self._chunks(n_threads, share)
         threads.run(kernel, [(*arguments, *chunk) for chunk in chunks], n_threads)
