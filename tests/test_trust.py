@@ -287,7 +287,8 @@ ONCE_WRONG = [
     ("half precision structures", 82051, 1), ("nearly structured", 82065, 0), ("tiny n", 82075, 0),
     ("ill scaled rows", 82077, 3), ("laplacians", 83002, 2), ("complex outliers", 84001, 1),
     ("two signals", 85004, 0), ("mistaken matrices", 85021, 0), ("mistaken matrices", 85027, 0),
-    ("mistaken matrices", 85031, 0),
+    ("mistaken matrices", 85031, 0), ("saturated", 86004, 2), ("tiny n", 86039, 0), ("householder", 86048, 0),
+    ("weak second signal", 86058, 0),
 ]  # fmt: skip
 
 

@@ -48,6 +48,8 @@ _MATRICES = 24
 _NEARLY = 0.1
 # The same as a multiple of what x itself leaves.
 _ERRORS = 3.0
+# The share of a vector's products beside those of x from which on they are more than rounding.
+_BEYOND_ROUNDING = 1e-5
 # The share of the average by which rows must see each direction, under noise, to rule out a twin.
 _CLEARLY_APART = 0.1
 # The number of weakly coupled parts of x that are tried with the other sign.
@@ -60,6 +62,8 @@ _DRAWS = 3.0
 _EXPLAINED_BY_OTHERS = 0.1
 # The bits of evidence to spare: an answer is wrong with a chance of less than 2^−20.
 _SPARE_BITS = 20
+# The least number of matrices in which a value that is common would repeat.
+_ENOUGH_TO_REPEAT = 8
 # The number of directions in which a line is looked for.
 _LINES = 4
 
@@ -202,7 +206,12 @@ class Twins(Tests):
         q = symmetry.rows_needed(self.problem.m, answer.s)
         # Allow for the residual: a symmetry may hold only to that accuracy.
         least = _CLEARLY_APART if self.measure.noisy else min(_HIDDEN * answer.residual, _CLEARLY_APART)
-        at_hand = other[:, None] if other is not None and answer.s == self.problem.n else None
+        at_hand = None
+        if other is not None and answer.s == self.problem.n:
+            # Leave out its part along x, of which nothing is to be shown.
+            rest = other - (np.vdot(other, answer.W) / np.vdot(answer.W, answer.W)) * answer.W
+            if np.linalg.norm(rest) > _BEYOND_ROUNDING * np.linalg.norm(other):
+                at_hand = rest[:, None]
         shown = symmetry.no_linear_twin
         if q == 1 and at_hand is not None and shown(answer.columns, answer.gram, at_hand, answer.z, least):
             return True
@@ -337,7 +346,7 @@ class Twins(Tests):
         square somewhere, or another relative sign at one of the joining entries; chance does not compensate for either.
         """
         block = yield from self.answer.block()
-        if block is None:
+        if block is None or len(block) < _ENOUGH_TO_REPEAT:
             return False
         ordered = np.sort(block[:: max(1, len(block) // 32)], axis=0)
         varied = (ordered[1:] != ordered[:-1]).all(axis=0)

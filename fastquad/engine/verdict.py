@@ -63,6 +63,7 @@ _PRODUCTS = 6
 # they are not.
 _UNEQUALLY_SEEN = 1.5
 
+_TOO_MUCH = "But it leaves more than noise of the given level explains."
 _NOT_MOST = "But half of the measurements or more contradict x: they may be those of another signal."
 _NOT_AS_TOLD = "A signal that is not as `prior` says fits far better: check what it says."
 
@@ -187,6 +188,9 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """
     if problem.outliers and outcome.error is not None and not problem.bilinear:
         return (yield from _among_outliers(problem, outcome, outcome.error))
+    free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
+    if isinstance(problem.noise, float) and outcome.residual > _explained(problem, free):
+        return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_TOO_MUCH}".strip()))
     look = (yield from missed(problem, outcome.x)) if outcome.residual > _FITTED else Missed()
     if look.better is not None:
         return (yield from _improved(problem, outcome, look.better))

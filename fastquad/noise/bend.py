@@ -31,6 +31,8 @@ from fastquad.typing import Float
 
 # So many standard errors of b2 are no chance, …
 _CLEAR = 5.0
+# … and fewer where measurements may be grossly wrong, which makes standard errors large, …
+_CLEAR_AMONG_GROSS = 3.0
 # … and neither is this G, …
 _LIKELIER = 20.0
 # … where there are at least this many measurements.
@@ -61,15 +63,15 @@ def bend(y: Float, r: Float, gross: bool = False) -> float:
     p = y - r
     if r.size < _ENOUGH or not p.any():
         return 0.0
-    curved, clear = _curvature(p, r)
+    curved, deviations = _curvature(p, r)
     gain, moved = (0.0, 0.0) if gross else _power(y, p)
     if gain > _LIKELIER:
         return max(curved, moved)
-    return curved if clear else 0.0
+    return curved if deviations > (_CLEAR_AMONG_GROSS if gross else _CLEAR) else 0.0
 
 
-def _curvature(p: Float, r: Float) -> tuple[float, bool]:
-    """The change of length from b2, and whether b2 is clear.
+def _curvature(p: Float, r: Float) -> tuple[float, float]:
+    """The change of length from b2, and b2 over its standard error.
 
     From small p to the typical one y/p changes by b2 rms(p), and the length of x by half of that.
     """
@@ -79,7 +81,7 @@ def _curvature(p: Float, r: Float) -> tuple[float, bool]:
     leverage = np.einsum("ij,jk,ik->i", X, G, X)
     left = (r - X @ b) / (1 - np.minimum(leverage, _LEVERAGE))
     deviation = float(np.linalg.norm((X @ G[1]) * left))
-    return 0.5 * abs(float(b[1])) * _size(p), abs(float(b[1])) > _CLEAR * deviation
+    return 0.5 * abs(float(b[1])) * _size(p), abs(float(b[1])) / max(deviation, 1e-300)
 
 
 def _power(y: Float, p: Float) -> tuple[float, float]:

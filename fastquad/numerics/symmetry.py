@@ -22,6 +22,8 @@ _MAX_PENCIL = 400
 # The number of parts of a split that are tried.
 _MAX_PARTS = 6
 _ILL_CONDITIONED = 1e8
+# The rounding of a Gram matrix, relative to its trace.
+_ROUNDING = 1e-13
 # The tolerance from which on columns that agree need not be neighbours in a random projection.
 _LOOSE = 1e-6
 # The coupling of two parts of a signal, as a share, below which their relative sign may be wrong.
@@ -34,7 +36,8 @@ def no_linear_twin(W: Float, columns: Gram, rows: Float, z: Float, least: float 
     A twin u = Qz has `A_i u = Q^{-T} A_i z`: for each vector c, `c^T A_i u` is a combination of the columns of W,
     `W[i] = A_i z`. That is linear in u, and the only solution is a multiple of z if the parts of the given rows
     `rows[i, c] = c^T A_i`, (m, q, s), that W does not span have no other common null vector. Under noise, none that
-    they see by less than the share `least` of what they see on average.
+    they see by less than the share `least` of what they see on average. Where W hardly sees some direction, rounding
+    turns its span, and what is shown must be more than that.
     """
     if columns.factor is None:
         return False
@@ -49,7 +52,8 @@ def no_linear_twin(W: Float, columns: Gram, rows: Float, z: Float, least: float 
         outside -= gram(np.ascontiguousarray(inside))
         total += outside / (scale or 1.0)
     shown = Gram(total.T)
-    return shown.factor is not None and shown.least >= least * math.sqrt(rows.shape[1])
+    rounding = math.sqrt(_ROUNDING * float(columns.gram.trace())) / columns.least
+    return shown.factor is not None and shown.least >= max(least, rounding) * math.sqrt(rows.shape[1])
 
 
 def rows_needed(m: int, s: int) -> int:

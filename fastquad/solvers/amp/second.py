@@ -5,7 +5,7 @@ at the edge of a semicircle,
 
     λ <= 2 √(nD) + t √(nD) n^{-2/3},
 
-where t follows the law of Tracy and Widom, whatever the distribution of the noise in y: t exceeds 4.5 about once in ten
+where t follows the law of Tracy and Widom, whatever the distribution of the noise in y: t exceeds 3 once or twice in a
 thousand. A signal u that is measured with x, `y_i = x^T A_i x + u^T A_i u`, moves the largest eigenvalue out to
 |u|² + nD/|u|².
 
@@ -24,7 +24,7 @@ from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.typing import Float
 
 # The t beyond which it is no chance.
-_CLEAR = 4.5
+_CLEAR = 3.0
 
 #: The note if there is one.
 TWO = "But another signal seems to be measured with x, of {share:.2g} of its power: which is which is uncertain."
