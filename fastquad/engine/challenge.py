@@ -37,6 +37,8 @@ _RECAPTURES = 2
 _ENOUGH = 8
 # The largest share of ‖r‖² that a signal leaves which fits far better.
 _FAR_BETTER = 0.25
+# The same for one that leaves nothing.
+_NOTHING = 1e-6
 
 
 class Met(Enum):
@@ -61,11 +63,13 @@ def starts(entries: int) -> int:
 class Challenge:
     """Descents in one or more sets of coordinates, and what they met so far.
 
-    `near` is the distance up to which one has come back to x, `better` that from which on a far better fit counts.
+    `near` is the distance up to which one has come back to x, `better` that from which on a far better fit counts, and
+    `exact` that of one that leaves nothing, which is no fit of the noise.
     """
 
     near: float
     better: float
+    exact: float
     back: int = 0
     #: How far the last signal that was met is from x.
     away: float = 0.0
@@ -84,7 +88,7 @@ class Challenge:
             self.away = away(found)
             if square <= limit and rival(found):
                 return Met.ANOTHER
-            if square <= _FAR_BETTER * limit and self.away > self.better:
+            if square <= _FAR_BETTER * limit and self.away > (self.better if square > _NOTHING * limit else self.exact):
                 return Met.BETTER
             if square <= limit:
                 self.blur = max(self.blur, self.away)

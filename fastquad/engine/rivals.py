@@ -245,17 +245,10 @@ class Tests:
         return f"Nothing {seldom} {names(others[free])}: other values fit as well."
 
     def hidden(self) -> float:
-        """The largest value, as a share of x, of a zero coordinate that would not show: nothing in x is coupled to it.
-
-        It is seen by its square alone. What is coupled to x shows at a standard error, which the method allows for.
-        """
-        others = self.answer.outside
-        linear, square = (
-            np.sqrt(squares(part[:, others] / self.delta[:, None])) for part in (self.answer.W, self.diagonals)
-        )
-        size = np.sqrt(_NOT_SEEN / np.maximum(square, 1e-300))
-        uncoupled = 2 * linear < size * square
-        return float(size[uncoupled].max(initial=0.0)) / self.norm
+        """The largest value, as a share of x, of a zero coordinate that would not show."""
+        others, scale = self.answer.outside, self.delta[:, None]
+        sizes = (np.sqrt(squares(part[:, others] / scale)) for part in (self.answer.W, self.diagonals))
+        return hidden(*sizes) / self.norm
 
     def exchange(self) -> Asks[str]:
         """Whether a zero coordinate can take over from the others."""
@@ -353,6 +346,16 @@ class Tests:
         values = ", ".join(f"{twin[j]:.3g} for {x[j]:.3g} at {j}" for j in changed[:NAMED])
         rest = f", and {changed.size - NAMED} more" if changed.size > NAMED else ""
         return f"Another signal, {apart(twin, x):.2g} away, fits as well: {values}{rest}."
+
+
+def hidden(linear: Float, square: Float) -> float:
+    """The largest value of a zero coordinate that noise hides, because nothing in x is coupled to it.
+
+    `linear` and `square` are the norms of its column of W and of its diagonals, in units of the noise. Such a
+    coordinate is seen by its square alone; another shows at a standard error, which a method allows for.
+    """
+    size = np.sqrt(_NOT_SEEN / np.maximum(square, 1e-300))
+    return float(size[2 * linear < size * square].max(initial=0.0))
 
 
 def squares(columns: Float) -> Float:

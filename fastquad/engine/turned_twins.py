@@ -37,8 +37,11 @@ from fastquad.solution import distance
 from fastquad.typing import Asks, Float, Indices, Number
 
 if TYPE_CHECKING:
+    from fastquad.engine.entries import Entries
     from fastquad.engine.turning import Turned
 
+# The number of exchanges of two entries that are tried.
+_EXCHANGES = 8
 # The number of directions in which a line is looked for.
 _LINES = 4
 # The number of measurements, beyond the unknowns, whose rows are likely to see every direction.
@@ -66,6 +69,43 @@ _MATRICES = 24
 _ALIKE = 2e-11
 # The same in single precision.
 _ROUNDED_ALIKE = 3e-5
+
+
+def named(case: Turned, diagonals: Float, entries: Entries | None) -> Iterator[tuple[str, Number]]:
+    """Signals that fit as well where A has the symmetry, by name: those that a look at A does not rule out."""
+    z: Number = case.x.view(np.complex128)
+    # A few complex entries that were seen rule it out.
+    seen = entries is not None and entries.block is not None and not entries.real
+    if not seen and case.problem.gauge == "phase":
+        yield "conjugated", z.conj().copy()
+    repeated = _alike(diagonals, np.flatnonzero(z))
+    if not repeated:
+        return
+    reverse = np.ascontiguousarray(z[::-1])
+    yield "reversed", reverse
+    yield "reversed and conjugated", reverse.conj().copy()
+    yield "moved by one", np.roll(z, 1)
+    yield "moved by one", np.roll(z, -1)
+    for j, k in repeated[:_EXCHANGES]:
+        twin = z.copy()
+        twin[[j, k]] = twin[[k, j]]
+        yield f"with the entries {j} and {k} exchanged", twin
+
+
+def _alike(diagonals: Float, support: Indices) -> list[tuple[int, int]]:
+    """Pairs of entries, one of them on the support, with the same diagonals."""
+    size = np.abs(diagonals).max(initial=0.0) or 1.0
+    keys: dict[bytes, list[int]] = {}
+    for j, column in enumerate(np.round(diagonals.T / (1e-9 * size))):
+        keys.setdefault(column.tobytes(), []).append(j)
+    inside = set(support.tolist())
+    return [
+        (j, k)
+        for same in keys.values()
+        for i, j in enumerate(same)
+        for k in same[i + 1 :]
+        if j in inside or k in inside
+    ]
 
 
 def line(case: Turned) -> Asks[bool]:
@@ -189,7 +229,7 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
     problem, m = case.problem, case.problem.m
     most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
     near, better = (case.apart, APART) if independent else (APART, case.nearer)
-    challenge, met = Challenge(near, better), Met.NOTHING
+    challenge, met = Challenge(near, better, case.nearer), Met.NOTHING
     everything = np.arange(problem.n)
     for where in (everything, case.S) if m >= problem.n else (case.S,):
         if m * where.size**2 > most or where.size > m:

@@ -20,7 +20,6 @@ are relative to the noise, and random starts must come back to x.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,11 +29,12 @@ from fastquad.engine.answer import BLOCK_BYTES
 from fastquad.engine.certificate import Certificate, Doubt
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
+from fastquad.engine.rivals import hidden, squares
 from fastquad.measurements.contractions import Block, Diagonals, Products
 from fastquad.numerics.grouping import Groups
 from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.solution import Status
-from fastquad.typing import Asks, Float, Indices, Number
+from fastquad.typing import Asks, Float, Indices
 
 _EPS = float(np.finfo(np.float64).eps)
 # The share of the largest sum in a measurement below which its own sum says nothing of its rounding.
@@ -65,8 +65,6 @@ _SPARE_BITS = 20
 _MORE = 8
 # The share of the largest column of diagonals from which on a column shows that its entry is measured.
 _MEASURED = 1e-3
-# The number of exchanges of two entries that are tried.
-_EXCHANGES = 8
 
 
 @dataclass
@@ -251,9 +249,13 @@ class Turned:
         self.doubt = f"The {m} measurements amount to {rank} independent ones, for {s - 1} unknowns."
         return Status.ISOLATED if rank == s - 1 else Status.AMBIGUOUS
 
+    def _zero_entries(self) -> Indices:
+        """The entries that are zero, and those of whose group all are."""
+        return np.setdiff1d(np.arange(self.problem.n // 2), self.S // 2)
+
     def unseen(self, diagonals: Float) -> bool:
         """Whether the value of a zero entry changes nothing; the doubt is noted."""
-        others = np.setdiff1d(np.arange(self.groups.count), self.groups.touched(self.S))
+        others = self._zero_entries()
         if others.size == 0:
             return False
         t = self.apart * self.norm
@@ -268,12 +270,17 @@ class Turned:
             self.doubt = f"Nothing measures coordinate {others[free][0]}: any value fits as well."
         return bool(free.any())
 
+    def hidden(self, diagonals: Float) -> float:
+        """The largest value, as a share of x, of a zero entry that would not show."""
+        others, scale = self._zero_entries(), self.delta[:, None]
+        pairs = squares(self.W[:, 2 * others] / scale) + squares(self.W[:, 2 * others + 1] / scale)
+        return hidden(np.sqrt(pairs), np.sqrt(squares(diagonals[:, 2 * others] / scale))) / self.norm
+
     # -- other signals ---------------------------------------------------------------------------------------
 
     def twins(self, diagonals: Float, entries: Entries | None) -> Asks[bool]:
         """Whether one of the signals that a symmetry of A would make of x fits as well; the doubt is noted."""
-        z = self.x.view(np.complex128)
-        for name, twin in self._candidates(z, diagonals[:, ::2], entries):
+        for name, twin in turned_twins.named(self, diagonals[:, ::2], entries):
             x = np.ascontiguousarray(twin).view(np.float64)
             if self.away(x) <= self.nearer:
                 continue
@@ -282,25 +289,6 @@ class Turned:
                 self.doubt = f"x {name} fits as well."
                 return True
         return (yield from turned_twins.linear(self)) or (yield from turned_twins.relabelled(self, diagonals[:, ::2]))
-
-    def _candidates(self, z: Number, diagonals: Float, entries: Entries | None) -> Iterator[tuple[str, Number]]:
-        """Signals that fit as well where A has the symmetry, by name: those that a look at A does not rule out."""
-        # A few complex entries that were seen rule it out.
-        seen = entries is not None and entries.block is not None and not entries.real
-        if not seen and self.problem.gauge == "phase":
-            yield "conjugated", z.conj().copy()
-        repeated = _alike(diagonals, np.flatnonzero(z))
-        if not repeated:
-            return
-        reverse = np.ascontiguousarray(z[::-1])
-        yield "reversed", reverse
-        yield "reversed and conjugated", reverse.conj().copy()
-        yield "moved by one", np.roll(z, 1)
-        yield "moved by one", np.roll(z, -1)
-        for j, k in repeated[:_EXCHANGES]:
-            twin = z.copy()
-            twin[[j, k]] = twin[[k, j]]
-            yield f"with the entries {j} and {k} exchanged", twin
 
     def by_chance(self, entries: Entries) -> bool:
         """Whether the entries take so few values that another signal may fit by chance; the doubt is noted."""
@@ -366,16 +354,17 @@ def doubt_turned(
     stderr[case.S] = case.standard_errors(sigma)
     # A change of x along a direction must change the measurements by more than the noise.
     values = 2 * _VISIBLE * case.norm * np.linalg.svd(case.pinned(case.S), compute_uv=False)
-    free = int(np.count_nonzero(values <= sigma))
+    free, unseen = int(np.count_nonzero(values <= sigma)), 0.0
     if free:
         case.doubt = f"The measurements leave {free} directions of x on its support open, beside the phase."
     else:
         diagonals = yield Diagonals()
+        unseen = case.hidden(diagonals)
         entries = entries or (yield from sample_entries(problem))
         if not case.unseen(diagonals) and not (yield from case.twins(diagonals, entries)):
             independent = expected is not None and entries.independent
             yield from turned_twins.challenged(case, independent)
-    return Doubt(case.doubt, case.error(sigma), stderr, blur=case.blur)
+    return Doubt(case.doubt, case.error(sigma), stderr, hidden=unseen, blur=case.blur)
 
 
 def _status(case: Turned, problem: Problem, entries: Entries | None) -> Asks[Status]:
@@ -398,19 +387,3 @@ def _status(case: Turned, problem: Problem, entries: Entries | None) -> Asks[Sta
     if (yield from case.twins(diagonals, entries)) or case.by_chance(entries):
         return Status.AMBIGUOUS
     return Status.EXACT
-
-
-def _alike(diagonals: Float, support: Indices) -> list[tuple[int, int]]:
-    """Pairs of entries, one of them on the support, with the same diagonals."""
-    size = np.abs(diagonals).max(initial=0.0) or 1.0
-    keys: dict[bytes, list[int]] = {}
-    for j, column in enumerate(np.round(diagonals.T / (1e-9 * size))):
-        keys.setdefault(column.tobytes(), []).append(j)
-    inside = set(support.tolist())
-    return [
-        (j, k)
-        for same in keys.values()
-        for i, j in enumerate(same)
-        for k in same[i + 1 :]
-        if j in inside or k in inside
-    ]

@@ -49,7 +49,7 @@ def challenged(tests: Tests, independent: bool) -> Asks[str]:
     most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
     # Unless a prior has shrunk it, x is where the descent on its support ends.
     near, better = (tests.measure.apart, APART) if independent else (APART, tests.measure.nearer)
-    challenge, met = Challenge(near, better), Met.NOTHING
+    challenge, met = Challenge(near, better, tests.measure.nearer), Met.NOTHING
     for where in (answer.allowed, answer.S) if m > answer.allowed.size else (answer.S,):
         everything = np.union1d(where, problem.known)
         if m * everything.size**2 > most or where.size >= m:
