@@ -32,6 +32,8 @@ from fastquad.typing import Asks, Float, Indices
 _TURNED = 16
 # How much worse than x the right signal may fit in noise of a given level, in squares of a standard deviation.
 _LIKELY_GIVEN = 9.0
+# The part of a signal that a wrong one near it may leave.
+_PART = 0.5
 # The evidence to spare, as the log of the odds.
 _SPARE_NATS = 10.0
 _FEW_TO_SPARE = "With so few measurements to spare, a signal with other signs may leave as little by chance."
@@ -88,12 +90,14 @@ def _evident(tests: Tests, block: Float) -> bool:
     """The same where the matrices depend on each other, or are of different size.
 
     A random signal of the norm of x has measurements of about `√2 ‖x‖² ‖Ã_i‖/n`, in units of the noise; their principal
-    components replace the equations. The s largest are what x was fitted to.
+    components replace the equations. The s largest are what x was fitted to. If the level is not given, it is what x
+    leaves: a wrong x that is near the right one leaves a part of each component, which is no noise.
     """
     flat = block.reshape(len(block), -1) * (math.sqrt(2) * tests.norm**2 / block.shape[1] / tests.delta[:, None])
     values = np.linalg.eigvalsh(flat @ flat.T if len(flat) < flat.shape[1] else flat.T @ flat)
     spare = np.sort(values)[::-1][tests.answer.s :]
-    return _beyond_valleys(tests, 0.5 * float(np.log(np.maximum(spare, 1.0)).sum()))
+    least = 1.0 if tests.problem.noise is not None else _PART**-2
+    return _beyond_valleys(tests, 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()))
 
 
 def _beyond_valleys(tests: Tests, nats: float) -> bool:
