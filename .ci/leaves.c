@@ -46,7 +46,7 @@ static double product(const double *A, ptrdiff_t n, ptrdiff_t i, ptrdiff_t k, co
 static void check(ptrdiff_t n) {
     const ptrdiff_t size = block_entries(n) * LANES, rows = padded(n) + GROUP;
     double *A = calloc(LANES * n * n, 8), *full = calloc(LANES * n * n, 8), *P = calloc(size + CELL, 8);
-    float *F = calloc(size + CELL, 4), *sums = calloc(rows * LANES, 4), *tile_f = calloc(TILE_SIZE, 4);
+    float *F = calloc(size + CELL, 4), *sums = calloc(rows * LANES, 4), *tile_f = calloc(TILE_SIZE + TILE * SIGNALS_MAX * LANES, 4);
     uint16_t *H = calloc(size + CELL, 2);
     double *x = calloc(rows * SIGNALS_MAX, 8), *W = calloc(rows * SIGNALS_MAX * LANES, 8), *tile = calloc(TILE_SIZE, 8);
     float *xf = calloc(rows * SIGNALS_MAX, 4);
@@ -74,11 +74,11 @@ static void check(ptrdiff_t n) {
         packed_products_batch_single(F, n, xf, b, tile_f, W); HOLD("batch in float, float", single);
         packed_products_batch_single(H, n, xf, b, tile_f, W); HOLD("batch in float, half", single);
         if (b > 1) continue;
-        packed_products(P, n, x, W); HOLD("products, double", precise);
-        packed_products(F, n, x, W); HOLD("products, float", precise);
-        packed_products(H, n, x, W); HOLD("products, half", precise);
-        packed_products_single(F, n, xf, sums, W); HOLD("products in float, float", single);
-        packed_products_single(H, n, xf, sums, W); HOLD("products in float, half", single);
+        packed_products(P, n, x, W, ahead_kept()); HOLD("products, double", precise);
+        packed_products(F, n, x, W, ahead_kept()); HOLD("products, float", precise);
+        packed_products(H, n, x, W, ahead_kept()); HOLD("products, half", precise);
+        packed_products_single(F, n, xf, sums, W, ahead_of(SIZE_MAX)); HOLD("products in float, float", single);
+        packed_products_single(H, n, xf, sums, W, ahead_of(SIZE_MAX)); HOLD("products in float, half", single);
         double q[LANES], w[LANES], right[4096];
         float qf[LANES];
         packed_quadratic(P, n, x, x, q);
@@ -92,7 +92,7 @@ static void check(ptrdiff_t n) {
             w[l] = uniform(), qf[l] = (float)w[l], w[l] = qf[l];
         }
         double *S = calloc(block_entries(n) + CELL, 8), *T = calloc(block_entries(n) + CELL, 8);
-        packed_weighted(P, block_entries(n) / GROUP, w, S);
+        packed_weighted(P, block_entries(n) / GROUP, w, S, ahead_kept());
         packed_weighted_single(F, block_entries(n) / GROUP, qf, T);
         for (ptrdiff_t j = 0; j < n; j++)
             for (ptrdiff_t k = j; k < n; k++) {

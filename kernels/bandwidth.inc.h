@@ -9,13 +9,14 @@ INLINE double AT(total_of)(const wide *acc, int count) {
     return total;
 }
 
-INLINE double AT(stream)(const double *p, ptrdiff_t count, ptrdiff_t ahead, int far) {
+INLINE double AT(stream)(const double *p, ptrdiff_t count, ptrdiff_t ahead, int far, int once) {
     wide acc[STEP / WIDE];
     for (int v = 0; v < STEP / WIDE; v++) acc[v] = wide_all(0);
     ptrdiff_t k = 0;
     for (; k + STEP <= count; k += STEP) {
         for (int line = 0; ahead && line < STEP / 8; line++) {
-            if (far) PREFETCH_FAR((const char *)(p + k) + 64 * (ahead + line));
+            if (once) PREFETCH_ONCE((const char *)(p + k) + 64 * (ahead + line));
+            else if (far) PREFETCH_FAR((const char *)(p + k) + 64 * (ahead + line));
             else PREFETCH((const char *)(p + k) + 64 * (ahead + line));
         }
         for (int v = 0; v < STEP / WIDE; v++) acc[v] = wide_add(acc[v], wide_load_f64(p + k + WIDE * v));
@@ -26,10 +27,11 @@ INLINE double AT(stream)(const double *p, ptrdiff_t count, ptrdiff_t ahead, int 
 }
 
 /* Σ_k p[k], with what is `ahead` cache lines further on prefetched, into the second-level cache where that is 4 kB or
-   more; 0: a plain loop. */
-static double AT(read_doubles)(const double *p, ptrdiff_t count, ptrdiff_t ahead) {
-    if (ahead == 0) return AT(stream)(p, count, 0, 0);
-    return ahead < 64 ? AT(stream)(p, count, ahead, 0) : AT(stream)(p, count, ahead, 1);
+   more, or, where it is read `once`, past it; 0: a plain loop. */
+static double AT(read_doubles)(const double *p, ptrdiff_t count, ptrdiff_t ahead, int once) {
+    if (ahead == 0) return AT(stream)(p, count, 0, 0, 0);
+    if (once) return AT(stream)(p, count, ahead, 0, 1);
+    return ahead < 64 ? AT(stream)(p, count, ahead, 0, 0) : AT(stream)(p, count, ahead, 1, 0);
 }
 
 /* `rounds` of CHAINS multiply-adds of vectors. */

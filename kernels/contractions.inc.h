@@ -10,7 +10,7 @@
 #endif
 
 /* W[k, l] = Σ_j Ã_l[k, j] x[j]: one pass over the block. */
-static void OF(packed_products)(const STORED *P, ptrdiff_t n, const double *x, double *W) {
+static void OF(packed_products)(const STORED *P, ptrdiff_t n, const double *x, double *W, stream_ahead ahead) {
     memset(W, 0, padded(n) * LANES * sizeof(double));
     for (ptrdiff_t j = 0; j < n; j += GROUP) {
         wide acc[GROUP][PARTS_OF_ENTRY], xj[GROUP];
@@ -25,7 +25,7 @@ static void OF(packed_products)(const STORED *P, ptrdiff_t n, const double *x, d
                     acc[r][h] = wide_fma(wide_load(P + r * LANES + WIDE * h), wide_all(x[k]), acc[r][h]);
         for (ptrdiff_t k = tile_end; k < n; k++, P += CELL) {
             wide xk = wide_all(x[k]);
-            OF(prefetch_cell)(P, lines_ahead);
+            OF(prefetch_cell)(P, ahead);
             for (int h = 0; h < PARTS_OF_ENTRY; h++) {
                 wide w = wide_load_f64(W + k * LANES + WIDE * h);
                 for (int r = 0; r < GROUP; r++) {
@@ -115,7 +115,7 @@ static void OF(packed_quadratic)(const STORED *P, ptrdiff_t n, const double *z, 
         }
         for (ptrdiff_t k = tile_end; k < n; k++, P += CELL) {
             wide zk = wide_all(z[k]);
-            OF(prefetch_cell)(P, lines_ahead);
+            OF(prefetch_cell)(P, ahead_kept());
             for (int r = 0; r < GROUP; r++)
                 for (int h = 0; h < PARTS_OF_ENTRY; h++)
                     acc[r][h] = wide_fma(wide_load(P + r * LANES + WIDE * h), zk, acc[r][h]);

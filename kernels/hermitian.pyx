@@ -20,8 +20,11 @@ cdef extern from "hermitian.h" nogil:
     Py_ssize_t block_entries(Py_ssize_t n)
     Py_ssize_t entry_at(Py_ssize_t j, Py_ssize_t k, Py_ssize_t n)
     void hermitian_apart(const double*, Py_ssize_t, Py_ssize_t, double*)
-    void hermitian_products_f32(const float*, Py_ssize_t, const double*, double*)
-    void hermitian_products_f64(const double*, Py_ssize_t, const double*, double*)
+    ctypedef struct stream_ahead:
+        pass
+    stream_ahead hermitian_ahead(size_t bytes)
+    void hermitian_products_f32(const float*, Py_ssize_t, const double*, double*, stream_ahead)
+    void hermitian_products_f64(const double*, Py_ssize_t, const double*, double*, stream_ahead)
     void hermitian_products_on_f32(const float*, Py_ssize_t, const Py_ssize_t*, Py_ssize_t, const double*, double*)
     void hermitian_products_on_f64(const double*, Py_ssize_t, const Py_ssize_t*, Py_ssize_t, const double*, double*)
     void hermitian_quadratic_f32(const float*, Py_ssize_t, const double*, const double*, double*)
@@ -78,6 +81,8 @@ def products(const real[:, :, ::1] P, const double[:, ::1] x, double[:, :, ::1] 
              Py_ssize_t start, Py_ssize_t stop):
     """W[s, i - first] = H_i x[s] for each signal s; x (b, 2n) is padded to a multiple of 8"""
     cdef Py_ssize_t m = W.shape[1] + first, n = W.shape[2] // 2, block, s
+    # With several signals, all but the last come back to a block.
+    cdef stream_ahead ahead = hermitian_ahead(P.shape[0] * P.shape[1] * LANES * sizeof(real) if x.shape[0] == 1 else 0)
     cdef double* memory
     cdef double* w
     with nogil:
@@ -86,9 +91,9 @@ def products(const real[:, :, ::1] P, const double[:, ::1] x, double[:, :, ::1] 
         for block in range(start, stop):
             for s in range(x.shape[0]):
                 if real is float:
-                    hermitian_products_f32(&P[block, 0, 0], n, &x[s, 0], w)
+                    hermitian_products_f32(&P[block, 0, 0], n, &x[s, 0], w, ahead)
                 else:
-                    hermitian_products_f64(&P[block, 0, 0], n, &x[s, 0], w)
+                    hermitian_products_f64(&P[block, 0, 0], n, &x[s, 0], w, ahead)
                 hermitian_apart(w, n, min(LANES, m - block * LANES), &W[s, block * LANES - first, 0])
         free(memory)
 

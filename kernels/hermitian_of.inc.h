@@ -8,16 +8,16 @@
         (sum)[1] = eight_fma(im_, x, eight_fma(re_, u, (sum)[1]));                                        \
     } while (0)
 
-/* Prefetch the cell that is HERMITIAN_AHEAD lines from this one. */
-INLINE void OF(hermitian_prefetch)(const STORED *P) {
-    for (int line = 0; line < (int)(HERMITIAN_CELL * sizeof(STORED) / 64); line++)
-        PREFETCH((const char *)P + 64 * (HERMITIAN_AHEAD + line));
+/* Prefetch the cell that is as far `ahead`. */
+INLINE void OF(hermitian_prefetch)(const STORED *P, stream_ahead ahead) {
+    prefetch_ahead(P, HERMITIAN_CELL * sizeof(STORED) / 64, ahead);
 }
 
 /* sums[r] += Σ_k H[j + r, k] x[k] and W[k] += Σ_r conj(H[j + r, k]) x[j + r] for columns first..last-1 of the group of j, in
    WIDE of the lanes; P, W and sums begin at these. */
 INLINE void OF(hermitian_columns)(
-    const STORED *P, ptrdiff_t j, ptrdiff_t first, ptrdiff_t last, const double *x, double *W, double *sums) {
+    const STORED *P, ptrdiff_t j, ptrdiff_t first, ptrdiff_t last, const double *x, double *W, double *sums,
+    stream_ahead ahead) {
     wide acc[GROUP][2], xj[GROUP][2];
     for (int r = 0; r < GROUP; r++)
         for (int c = 0; c < 2; c++) {
@@ -28,7 +28,7 @@ INLINE void OF(hermitian_columns)(
         const wide xk = wide_all(x[2 * k]), uk = wide_all(x[2 * k + 1]);
         double *w = W + 2 * k * LANES;
         wide re = wide_load_f64(w), im = wide_load_f64(w + LANES);
-        OF(hermitian_prefetch)(P);
+        OF(hermitian_prefetch)(P, ahead);
         for (int r = 0; r < GROUP; r++) {
             const wide a = wide_load(P + 2 * r * LANES), b = wide_load(P + (2 * r + 1) * LANES);
             acc[r][0] = wide_fms(b, uk, wide_fma(a, xk, acc[r][0]));
@@ -44,7 +44,7 @@ INLINE void OF(hermitian_columns)(
 }
 
 /* W[k, c, l] = (H_l x)[k]: one pass over the block, in which an entry is used as H[j, k] and, conjugated, as H[k, j]. */
-static void OF(hermitian_products)(const STORED *P, ptrdiff_t n, const double *x, double *W) {
+static void OF(hermitian_products)(const STORED *P, ptrdiff_t n, const double *x, double *W, stream_ahead ahead) {
     const ptrdiff_t strip = EIGHT_PARTS == 1 ? n : HERMITIAN_STRIP;
     memset(W, 0, 2 * padded(n) * LANES * sizeof(double));
     for (ptrdiff_t j = 0; j < n; j += GROUP) {
@@ -61,7 +61,7 @@ static void OF(hermitian_products)(const STORED *P, ptrdiff_t n, const double *x
         P += (tile_end - j) * HERMITIAN_CELL;
         for (ptrdiff_t k = tile_end, last; k < n; P += (last - k) * HERMITIAN_CELL, k = last) {
             last = k + strip < n ? k + strip : n;
-            for (int l = 0; l < LANES; l += WIDE) OF(hermitian_columns)(P + l, j, k, last, x, W + l, rows + l);
+            for (int l = 0; l < LANES; l += WIDE) OF(hermitian_columns)(P + l, j, k, last, x, W + l, rows + l, ahead);
         }
     }
 }
@@ -93,7 +93,7 @@ INLINE void OF(hermitian_row_sums)(const STORED *P, ptrdiff_t first, ptrdiff_t l
         for (int c = 0; c < 2; c++) acc[r][c] = wide_load_f64(sums + (2 * r + c) * LANES);
     for (ptrdiff_t k = first; k < last; k++, P += HERMITIAN_CELL) {
         const wide zk = wide_all(z[2 * k]), uk = wide_all(z[2 * k + 1]);
-        OF(hermitian_prefetch)(P);
+        OF(hermitian_prefetch)(P, (stream_ahead){HERMITIAN_AHEAD, 0});
         for (int r = 0; r < GROUP; r++) {
             const wide a = wide_load(P + 2 * r * LANES), b = wide_load(P + (2 * r + 1) * LANES);
             acc[r][0] = wide_fms(b, uk, wide_fma(a, zk, acc[r][0]));

@@ -34,8 +34,12 @@ cdef extern from "packed.h" nogil:
     Py_ssize_t block_entries(Py_ssize_t n)
     Py_ssize_t entry_at(Py_ssize_t j, Py_ssize_t k, Py_ssize_t n)
     void lanes_apart(const double* W, Py_ssize_t count, Py_ssize_t lanes, double* out)
-    void packed_products(const void* P, Py_ssize_t n, const double* x, double* W)
-    void packed_products_single(const void* P, Py_ssize_t n, const float* x, float* sums, double* W)
+    ctypedef struct stream_ahead:
+        pass
+    stream_ahead ahead_of(size_t bytes)
+    stream_ahead ahead_kept()
+    void packed_products(const void* P, Py_ssize_t n, const double* x, double* W, stream_ahead ahead)
+    void packed_products_single(const void* P, Py_ssize_t n, const float* x, float* sums, double* W, stream_ahead ahead)
     void packed_products_on(const void* P, Py_ssize_t n, const Py_ssize_t* support, Py_ssize_t s, const double* x,
                             double* W)
     void packed_products_batch(const void* P, Py_ssize_t n, const double* x, Py_ssize_t b, double* tile, double* W)
@@ -44,7 +48,7 @@ cdef extern from "packed.h" nogil:
                          double* C)
     void packed_quadratic(const void* P, Py_ssize_t n, const double* z, const double* v, double* q)
     void packed_quadratic_single(const void* P, Py_ssize_t n, const float* z, const float* v, double* q)
-    void packed_weighted(const void* P, Py_ssize_t count, const double* w, double* S)
+    void packed_weighted(const void* P, Py_ssize_t count, const double* w, double* S, stream_ahead ahead)
     void packed_weighted_again(const void* P, Py_ssize_t count, const double* w, double* S, const void* next)
     void packed_weighted_single(const void* P, Py_ssize_t count, const float* w, double* S)
     void packed_block(const void* P, Py_ssize_t n, Py_ssize_t lanes, const Py_ssize_t* rows, Py_ssize_t s,
@@ -137,6 +141,7 @@ def pack(const source[:, :, ::1] A, real[:, :, ::1] P, Py_ssize_t start, Py_ssiz
 def products(const stored[:, :, ::1] P, const double[::1] x, double[:, ::1] W, Py_ssize_t start, Py_ssize_t stop):
     """W[i] = Ã_i x; x need not be padded"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], block
+    cdef stream_ahead ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(stored))
     cdef double* w
     cdef double* whole
     cdef void* memory
@@ -147,7 +152,7 @@ def products(const stored[:, :, ::1] P, const double[::1] x, double[:, ::1] W, P
         memset(whole + padded(n) - GROUP, 0, GROUP * sizeof(double))
         memcpy(whole, &x[0], n * sizeof(double))
         for block in range(start, stop):
-            packed_products(&P[block, 0, 0], n, whole, w)
+            packed_products(&P[block, 0, 0], n, whole, w, ahead)
             lanes_apart(w, n, min(LANES, m - block * LANES), &W[block * LANES, 0])
         free(memory)
 
@@ -155,13 +160,14 @@ def products(const stored[:, :, ::1] P, const double[::1] x, double[:, ::1] W, P
 def products_single(const narrow[:, :, ::1] P, const float[::1] x, double[:, ::1] W, Py_ssize_t start, Py_ssize_t stop):
     """W[i] = Ã_i x, in float"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], block
+    cdef stream_ahead ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(narrow))
     cdef double* w
     cdef void* memory
     with nogil:
         memory = scratch(padded(n) * LANES * (sizeof(double) + sizeof(float)))
         w = lines(memory)
         for block in range(start, stop):
-            packed_products_single(&P[block, 0, 0], n, &x[0], <float*>(w + padded(n) * LANES), w)
+            packed_products_single(&P[block, 0, 0], n, &x[0], <float*>(w + padded(n) * LANES), w, ahead)
             lanes_apart(w, n, min(LANES, m - block * LANES), &W[block * LANES, 0])
         free(memory)
 
@@ -246,10 +252,14 @@ def quadratic(const stored[:, :, ::1] P, Py_ssize_t n, const double[::1] z, cons
 def weighted(const stored[:, :, ::1] P, const double[:, ::1] w, double[:, ::1] S, Py_ssize_t start, Py_ssize_t stop):
     """S[s, e] += Σ_i w[s, i] P_i[e] over all blocks, for the entries start <= e < stop, multiples of 4"""
     cdef Py_ssize_t s, block, count = (stop - start) // GROUP
+    # With several signals, all but the last come back to it.
+    cdef stream_ahead ahead = ahead_kept()
+    if w.shape[0] == 1:
+        ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(stored))
     with nogil:
         for block in range(P.shape[0]):
             for s in range(w.shape[0]):
-                packed_weighted(&P[block, start, 0], count, &w[s, block * LANES], &S[s, start])
+                packed_weighted(&P[block, start, 0], count, &w[s, block * LANES], &S[s, start], ahead)
 
 
 def sweep(const stored[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] z, const double[:, ::1] v, double[:, ::1] r,
@@ -272,7 +282,7 @@ def sweep(const stored[:, :, ::1] P, Py_ssize_t n, const double[:, ::1] z, const
                 # Of a batch, all signals but the last need the segment again.
                 for s in range(b - 1):
                     packed_weighted(&P[block, first * GROUP, 0], last - first, &r[s, block * LANES],
-                                    &S[s, first * GROUP])
+                                    &S[s, first * GROUP], ahead_kept())
                 packed_weighted_again(&P[block, first * GROUP, 0], last - first, &r[b - 1, block * LANES],
                                       &S[b - 1, first * GROUP], &P[block, 0, 0] + cells * CELL + (cells - last) * line)
                 last = first

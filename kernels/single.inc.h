@@ -9,9 +9,37 @@ INLINE void OF(flush)(double *W, const singles *sum) {
         wide_store(W + WIDE * h, wide_add(wide_load_f64(W + WIDE * h), wide_load_f32(values + WIDE * h)));
 }
 
+#if FLOATS == 16
+/* A register holds two rows of a cell. */
+
+/* W[0, l] += sum[l] and W[1, l] += sum[LANES + l], in double. */
+INLINE void OF(flush_two)(double *W, floats sum) {
+    for (int r = 0; r < 2; r++) wide_store(W + r * LANES, wide_add(wide_load_f64(W + r * LANES), wide_of_floats(sum, r)));
+}
+
 /* W[j + r] += Σ_k Ã[j + r, k] x[k] and sums[k] += Σ_r Ã[j + r, k] x[j + r] for columns first..last-1 of the group of j. */
 INLINE void OF(columns_single)(
-    const STORED *P, ptrdiff_t j, ptrdiff_t first, ptrdiff_t last, const float *x, float *sums, double *W) {
+    const STORED *P, ptrdiff_t j, ptrdiff_t first, ptrdiff_t last, const float *x, float *sums, double *W,
+    stream_ahead ahead) {
+    floats acc[GROUP / 2], xj[GROUP / 2];
+    for (int p = 0; p < GROUP / 2; p++) acc[p] = floats_all(0), xj[p] = floats_pair(x[j + 2 * p], x[j + 2 * p + 1]);
+    for (ptrdiff_t k = first; k < last; k++, P += CELL) {
+        floats xk = floats_all(x[k]), sum;
+        OF(prefetch_cell)(P, ahead);
+        for (int p = 0; p < GROUP / 2; p++) {
+            floats a = floats_stored(P + p * FLOATS);
+            acc[p] = floats_fma(a, xk, acc[p]);
+            sum = p == 0 ? a * xj[p] : floats_fma(a, xj[p], sum);
+        }
+        singles_store(sums + k * LANES, singles_add(singles_load_f32(sums + k * LANES), floats_halves(sum)));
+    }
+    for (int p = 0; p < GROUP / 2; p++) OF(flush_two)(W + (j + 2 * p) * LANES, acc[p]);
+}
+#else
+/* W[j + r] += Σ_k Ã[j + r, k] x[k] and sums[k] += Σ_r Ã[j + r, k] x[j + r] for columns first..last-1 of the group of j. */
+INLINE void OF(columns_single)(
+    const STORED *P, ptrdiff_t j, ptrdiff_t first, ptrdiff_t last, const float *x, float *sums, double *W,
+    stream_ahead ahead) {
     singles acc[GROUP][SINGLE_PARTS], xj[GROUP];
     for (int r = 0; r < GROUP; r++) {
         for (int h = 0; h < SINGLE_PARTS; h++) acc[r][h] = singles_all(0);
@@ -19,7 +47,7 @@ INLINE void OF(columns_single)(
     }
     for (ptrdiff_t k = first; k < last; k++, P += CELL) {
         singles xk = singles_all(x[k]);
-        OF(prefetch_cell)(P, lines_ahead);
+        OF(prefetch_cell)(P, ahead);
         for (int h = 0; h < SINGLE_PARTS; h++) {
             singles sum = singles_load_f32(sums + k * LANES + SINGLES * h);
             for (int r = 0; r < GROUP; r++) {
@@ -33,8 +61,18 @@ INLINE void OF(columns_single)(
     for (int r = 0; r < GROUP; r++) OF(flush)(W + (j + r) * LANES, acc[r]);
 }
 
+#endif
+
+/* W[l] += the sums of a column. */
+INLINE void OF(flush_sums)(double *W, const float *sums) {
+    singles sum[SINGLE_PARTS];
+    for (int h = 0; h < SINGLE_PARTS; h++) sum[h] = singles_load_f32(sums + SINGLES * h);
+    OF(flush)(W, sum);
+}
+
 /* W[k, l] = Σ_j Ã_l[k, j] x[j] in float: one pass over the block; `sums` is scratch for padded(n) × LANES floats. */
-static void OF(packed_products_single)(const STORED *P, ptrdiff_t n, const float *x, float *sums, double *W) {
+static void OF(packed_products_single)(
+    const STORED *P, ptrdiff_t n, const float *x, float *sums, double *W, stream_ahead ahead) {
     memset(W, 0, padded(n) * LANES * sizeof(double));
     for (ptrdiff_t j0 = 0; j0 < n; j0 += FLUSH) {
         memset(sums + j0 * LANES, 0, (n - j0) * LANES * sizeof(float));
@@ -53,18 +91,30 @@ static void OF(packed_products_single)(const STORED *P, ptrdiff_t n, const float
             P += (tile_end - j) * CELL;
             for (ptrdiff_t k = tile_end, last; k < n; k = last) {
                 last = k + FLUSH < n ? k + FLUSH : n;
-                OF(columns_single)(P, j, k, last, x, sums, W);
+                OF(columns_single)(P, j, k, last, x, sums, W, ahead);
                 P += (last - k) * CELL;
             }
         }
-        for (ptrdiff_t k = j0; k < n; k++) {
-            singles sum[SINGLE_PARTS];
-            for (int h = 0; h < SINGLE_PARTS; h++) sum[h] = singles_load_f32(sums + k * LANES + SINGLES * h);
-            OF(flush)(W + k * LANES, sum);
-        }
+        for (ptrdiff_t k = j0; k < n; k++) OF(flush_sums)(W + k * LANES, sums + k * LANES);
     }
 }
 
+#if FLOATS == 16
+/* total[l] += Σ_k Σ_r 2 z[j + r] Ã[j + r, k] z[k] for columns first..last-1 of the group of j, added in double. */
+INLINE void OF(columns_quadratic)(
+    const STORED *P, ptrdiff_t j, ptrdiff_t first, ptrdiff_t last, const float *z, double *total) {
+    floats acc[GROUP / 2], sum = floats_all(0);
+    for (int p = 0; p < GROUP / 2; p++) acc[p] = floats_all(0);
+    for (ptrdiff_t k = first; k < last; k++, P += CELL) {
+        floats zk = floats_all(z[k]);
+        OF(prefetch_cell)(P, ahead_kept());
+        for (int p = 0; p < GROUP / 2; p++) acc[p] = floats_fma(floats_stored(P + p * FLOATS), zk, acc[p]);
+    }
+    for (int p = 0; p < GROUP / 2; p++)
+        sum = floats_fma(acc[p], floats_pair(2 * z[j + 2 * p], 2 * z[j + 2 * p + 1]), sum);
+    wide_store(total, wide_add(wide_load_f64(total), wide_add(wide_of_floats(sum, 0), wide_of_floats(sum, 1))));
+}
+#else
 /* total[l] = Σ_k Σ_r 2 z[j + r] Ã[j + r, k] z[k] for columns first..last-1 of the group of j, added in double. */
 INLINE void OF(columns_quadratic)(
     const STORED *P, ptrdiff_t j, ptrdiff_t first, ptrdiff_t last, const float *z, double *total) {
@@ -73,7 +123,7 @@ INLINE void OF(columns_quadratic)(
         for (int h = 0; h < SINGLE_PARTS; h++) acc[r][h] = singles_all(0);
     for (ptrdiff_t k = first; k < last; k++, P += CELL) {
         singles zk = singles_all(z[k]);
-        OF(prefetch_cell)(P, lines_ahead);
+        OF(prefetch_cell)(P, ahead_kept());
         for (int r = 0; r < GROUP; r++)
             for (int h = 0; h < SINGLE_PARTS; h++)
                 acc[r][h] = singles_fma(singles_load(P + r * LANES + SINGLES * h), zk, acc[r][h]);
@@ -84,6 +134,7 @@ INLINE void OF(columns_quadratic)(
     }
     OF(flush)(total, sum);
 }
+#endif
 
 /* q[l] = <Ã_l, zz^T + diag(v)> in float; z and v are padded. */
 static void OF(packed_quadratic_single)(const STORED *P, ptrdiff_t n, const float *z, const float *v, double *q) {
@@ -113,7 +164,7 @@ static void OF(packed_weighted_single)(const STORED *P, ptrdiff_t count, const f
     for (int h = 0; h < SINGLE_PARTS; h++) weight[h] = singles_load_f32(w + SINGLES * h);
     for (ptrdiff_t k = 0; k < count; k++, P += CELL, S += GROUP) {
         float product[GROUP][LANES], sums[GROUP];
-        OF(prefetch_cell)(P, lines_ahead);
+        OF(prefetch_cell)(P, ahead_kept());
         for (int r = 0; r < GROUP; r++)
             for (int h = 0; h < SINGLE_PARTS; h++)
                 singles_store(product[r] + SINGLES * h, singles_mul(singles_load(P + r * LANES + SINGLES * h), weight[h]));

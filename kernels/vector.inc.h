@@ -82,8 +82,17 @@ typedef float floats __attribute__((vector_size(4 * FLOATS)));
 typedef float AT(floats_in_memory) __attribute__((vector_size(4 * FLOATS), aligned(4), may_alias));
 INLINE floats floats_all(float a) { return (floats)_mm512_set1_ps(a); }
 INLINE floats floats_load(const float *p) { return *(const AT(floats_in_memory) *)p; }
+INLINE floats floats_load_f16(const uint16_t *p) { return (floats)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
 INLINE void floats_store(float *p, floats a) { *(AT(floats_in_memory) *)p = a; }
 INLINE floats floats_fma(floats a, floats b, floats c) { return a * b + c; }
+/* The sum of both halves. */
+INLINE singles floats_halves(floats a) {
+    return (singles)_mm512_castps512_ps256((__m512)a) + (singles)_mm512_extractf32x8_ps((__m512)a, 1);
+}
+/* a in the first half, b in the second. */
+INLINE floats floats_pair(float a, float b) {
+    return (floats)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_set1_ps(a)), _mm256_set1_ps(b), 1);
+}
 INLINE wide wide_of_floats(floats a, int part) {
     return (wide)_mm512_cvtps_pd(part ? _mm512_extractf32x8_ps((__m512)a, 1) : _mm512_castps512_ps256((__m512)a));
 }

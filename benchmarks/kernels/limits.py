@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import fastquad._kernels.bandwidth as bandwidth
 import numpy as np
+from machine import AHEAD
 from numpy.typing import NDArray
 
 from fastquad._kernels import packed as kernels
@@ -27,8 +28,6 @@ from fastquad.measurements.dense.layout import LANES, aligned_empty
 from fastquad.measurements.dense.packed import PackedTensor
 
 SIGNALS = 16
-#: Cache lines ahead of the reading loops; the fastest one counts.
-AHEAD = (0, 16, 128)
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -60,7 +59,7 @@ def packed(n: int, blocks: int, dtype: str) -> PackedTensor:
 def reading(A: PackedTensor) -> Callable[[], None]:
     """The fastest loop that reads the bytes of A."""
     data, sums = A.blocks.reshape(-1).view(np.float64), np.zeros(1)
-    loops = [lambda ahead=ahead: bandwidth.read(data, ahead, sums, 0, 0, data.size) for ahead in AHEAD]
+    loops = [lambda how=how: bandwidth.read(data, *how, sums, 0, 0, data.size) for how in AHEAD]
     return min(loops, key=lambda loop: min(seconds(loop) for _ in range(2)))
 
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from fastquad._kernels import packed as kernels
 from fastquad.system import threads
 
-#: How many cache lines ahead the reading loops prefetch; 0 is the plain loop.
-AHEAD = (0, 16, 32, 128)
+#: How many cache lines ahead the reading loops prefetch, 0 in the plain loop, and whether past the caches.
+AHEAD = ((0, False), (16, False), (32, False), (128, False), (80, True), (128, True), (160, True))
 
 #: Resolution of the time that the system books for processes, in seconds.
 TICK = 1 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.0
@@ -32,11 +32,14 @@ def reading_loops(array: NDArray, n_threads: int) -> dict[str, Callable[[], None
     chunks = threads.chunks(data.size, _CHUNK)
     sums = np.zeros(len(chunks))
 
-    def loop(ahead: int) -> Callable[[], None]:
-        tasks = [(data, ahead, sums, task, *chunk) for task, chunk in enumerate(chunks)]
+    def loop(ahead: int, once: bool) -> Callable[[], None]:
+        tasks = [(data, ahead, once, sums, task, *chunk) for task, chunk in enumerate(chunks)]
         return lambda: threads.run(bandwidth.read, tasks, threads.worthwhile(n_threads, array.nbytes))
 
-    return {f"read, {ahead} lines ahead" if ahead else "read, plain": loop(ahead) for ahead in AHEAD}
+    def name(ahead: int, once: bool) -> str:
+        return f"read, {ahead} lines ahead{', not kept' if once else ''}" if ahead else "read, plain"
+
+    return {name(*how): loop(*how) for how in AHEAD}
 
 
 def multiply_adds(count: float, n_threads: int) -> Callable[[], None]:

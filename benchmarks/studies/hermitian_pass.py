@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
+
+from machine import reading_loops
+
 import fastquad as fq
-from fastquad._kernels import bandwidth
-from fastquad.system import threads
 
 N, N_THREADS, ROUNDS = 500, 2, 7
 
@@ -24,13 +27,6 @@ def seconds(function, *arguments, **options):
     start = np.array([time.perf_counter(), time.process_time()])
     function(*arguments, **options)
     return np.array([time.perf_counter(), time.process_time()]) - start
-
-
-def read_all(flat, ahead):
-    """Read every number once, in as many threads."""
-    parts = threads.chunks(len(flat), 1 << 22)
-    sums = np.zeros(len(parts))
-    threads.run(bandwidth.read, [(flat, ahead, sums, i, *part) for i, part in enumerate(parts)], N_THREADS)
 
 
 def hermitian(m, dtype):
@@ -47,20 +43,16 @@ def compare(dtype, size):
     packed = fq.pack(A)
     rng = np.random.default_rng(1)
     x = rng.standard_normal(N) + 1j * rng.standard_normal(N)
-    W, flat, rows, single = (
-        np.empty((m, N), dtype=complex),
-        packed.blocks.reshape(-1),
-        A.reshape(m * N, N),
-        x.astype(dtype),
-    )
-    flat = flat.view(np.float64)
+    W, rows, single = np.empty((m, N), dtype=complex), A.reshape(m * N, N), x.astype(dtype)
+    loops = reading_loops(packed.blocks, N_THREADS).values()
+    read_all = min(loops, key=lambda loop: min(seconds(loop)[0] for _ in range(3)))
     packed.products(x, out=W, n_threads=N_THREADS)
     assert np.allclose(W[:8], A[:8].astype(complex) @ x, rtol=1e-4, atol=1e-4)
     times = np.array(
         [
             (
                 seconds(packed.products, x, out=W, n_threads=N_THREADS),
-                np.minimum(seconds(read_all, flat, 0), seconds(read_all, flat, 8)),
+                seconds(read_all),
                 seconds(np.matmul, rows, single),
             )
             for _ in range(ROUNDS)
