@@ -146,7 +146,9 @@ class Answer:
         """The tolerance of each equation without noise: its residual, and at least its rounding."""
         # Sum the absolute values: where terms cancel, rounding is larger than the products show.
         scale = np.abs(self.columns) @ np.abs(self.z) + np.abs(self.problem.y)
-        scale += np.abs(diagonals[:, self.S]) @ self.z**2
+        squares = np.zeros_like(self.x)
+        squares[self.S] = self.z**2
+        scale += np.abs(diagonals) @ squares
         # Give tiny equations a minimal scale: they have hardly any rounding of their own.
         scale = np.maximum(scale, _SMALLEST * float(scale.max()))
         share = self.r / scale

@@ -54,10 +54,15 @@ class Entries:
         """Whether no dependence shows; tested at the first use, which the quickest solves do without."""
         if self.block is None:
             return not self.constant
-        sample = self.block.reshape(len(self.block), -1)
-        if self.symmetries or not _alike(sample):
+        if self.symmetries:
             return False
-        return _full_rank(self.block) and _uncorrelated(sample) and _uncorrelated(sample**2)
+        m = len(self.block)
+        # Relative to the largest, whose fourth power may be out of range.
+        sample = self.block.reshape(m, -1) / (float(np.abs(self.block).max()) or 1.0)
+        centred = _centred(sample)
+        if not _one_variance(m, centred**2) or not _full_rank(self.block):
+            return False
+        return _uncorrelated(centred) and _uncorrelated(_centred(sample**2))
 
     def coincidence(self, s: int) -> float:
         """−log2 of the chance that a measurement is the same for x, with s nonzeros, and for another signal.
@@ -259,37 +264,40 @@ def _full_rank(blocks: Float) -> bool:
     return bool((np.linalg.matrix_rank(some, tol=None) == size).mean() > 0.5)
 
 
-def _alike(sample: Float) -> bool:
+def _one_variance(m: int, squares: Float) -> bool:
     """Whether the columns have one variance, as AMP assumes; where A falls into blocks, many have none.
 
-    Of m entries with kurtosis κ the variance scatters by (κ − 1)/m of its square: Σ (s_j²/mean − 1)² m/(κ − 1) is about
-    a χ² with a degree for each column.
+    `squares` are those of the centred columns. Of m entries with kurtosis κ the variance scatters by (κ − 1)/m of its
+    square: Σ (s_j²/mean − 1)² m/(κ − 1) is about a χ² with a degree for each column.
     """
-    m, count = sample.shape
-    # Relative to the largest, whose fourth power may be out of range.
-    sample = sample / (float(np.abs(sample).max()) or 1.0)
-    squares = (sample - np.ones(m) @ sample / m) ** 2
+    count = squares.shape[1]
     variances = np.ones(m) @ squares / m
     mean = float(variances.mean())
     if mean == 0:
         return True  # nothing varies at all, which another test finds
-    kurtosis = float(np.einsum("ij,ij->", squares, squares)) / (m * count * mean**2)
+    kurtosis = float(np.vdot(squares, squares)) / (m * count * mean**2)
     statistic = m * float(np.sum((variances / mean - 1) ** 2)) / max(kurtosis - 1, 1.0)
     return bool(statistic < count + max(_DEVIATIONS * math.sqrt(2 * count), count))
 
 
-def _uncorrelated(sample: Float) -> bool:
-    """Whether the columns are uncorrelated: Σ corr² over their pairs is about a χ²/m with a degree for each pair."""
+def _centred(sample: Float) -> Float:
+    """The columns without their means."""
     m = len(sample)
-    centred = sample - np.ones(m) @ sample / m
+    return sample - np.ones(m) @ sample / m
+
+
+def _uncorrelated(centred: Float) -> bool:
+    """Whether centred columns are uncorrelated: Σ corr² over their pairs is about a χ²/m with a degree for each."""
+    m = len(centred)
     covariances = gram(centred)
     norms = np.sqrt(covariances.diagonal())
     count = int(np.count_nonzero(norms))
     pairs = count * (count - 1) / 2
     if pairs == 0:
         return False
-    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-    correlations = covariances * inverse * inverse[:, None]
-    statistic = m * (float(np.vdot(correlations, correlations)) - count) / 2
+    inverse = 1 / np.where(norms > 0, norms, np.inf)
+    covariances *= inverse
+    covariances *= inverse[:, None]
+    statistic = m * (float(np.vdot(covariances, covariances)) - count) / 2
     # Allow for heavy tails, which scatter more than the χ² law says: up to twice the mean.
     return bool(statistic < pairs + max(_DEVIATIONS * math.sqrt(2 * pairs), pairs))

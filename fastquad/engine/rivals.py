@@ -7,14 +7,16 @@ Do the measurements see each direction and each coordinate, and are more of them
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from fastquad.engine.answer import Answer, gram_of
+from fastquad.engine.answer import Answer
 from fastquad.engine.challenge import APART
 from fastquad.engine.entries import Entries
-from fastquad.numerics.independence import Gram, left_over, standard_errors
+from fastquad.numerics.gram import gram
+from fastquad.numerics.independence import left_over, singular_values_exceed, standard_errors
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float, Indices
 
@@ -162,7 +164,7 @@ class Tests:
         target = s + 1 if s == n else max(s + 1, min(2 * s, m, n))
         if target > m:
             return Status.ISOLATED, f"There are {m} measurements for {s} unknowns."
-        if self._spans(target):
+        if (self.overdetermined and self.seen_everywhere) or self._spans(target):
             return Status.EXACT, ""
         rank = self._rank()
         if rank > s and (s == n or rank >= min(m, n) or 2 * s <= rank):
@@ -185,23 +187,27 @@ class Tests:
         norms = np.sqrt(np.where(square > 0, square, 1.0))
         inside = answer.gram.whiten(answer.columns.T @ more)
         rest = (more.T @ more - inside.T @ inside) / norms / norms[:, None]
-        shown = Gram(np.asfortranarray(rest))
         weight = math.sqrt(float(square.min())) * self.norm
-        return shown.least > 1e-4 and weight * shown.least > self.need * self.most
+        return weight > 0 and singular_values_exceed(rest, max(1e-4, self.need * self.most / weight))
 
+    @cached_property
     def seen_everywhere(self) -> bool:
         """Whether every direction is clearly seen, on the support and off it."""
-        columns = gram_of(np.ascontiguousarray(self.answer.W[:, self.answer.allowed]))
-        return 2 * self.norm * columns.least > self.need * self.most
+        W, allowed = self.answer.W, self.answer.allowed
+        if allowed.size > len(W):
+            return False
+        columns = W if allowed.size == W.shape[1] else np.ascontiguousarray(W[:, allowed])
+        return singular_values_exceed(gram(columns), self.need * self.most / (2 * self.norm))
 
-    def along_a_line(self) -> bool:
-        """Whether a direction may be unseen, to first order, although there are more measurements than unknowns.
+    @property
+    def overdetermined(self) -> bool:
+        """Whether there are more measurements than unknowns, zero ones too, so that every direction should be seen.
 
-        With no more than that there is one in any case, and of all signals that fit a sparse one is preferred. So it is
-        under noise, which hides more directions.
+        With no more than that one is unseen in any case, and of all signals that fit a sparse one is preferred. So it
+        is under noise, which hides more directions; and of a few measurements W is not known outside of the support.
         """
-        n = self.answer.allowed.size
-        return not self.measure.noisy and self.answer.s < n < self.problem.m and not self.seen_everywhere()
+        answer = self.answer
+        return not self.measure.noisy and answer.whole and answer.s < answer.allowed.size < self.problem.m
 
     def _rank(self) -> int:
         """The number of independent measurements that are found, at most one more than the unknowns."""
@@ -229,6 +235,8 @@ class Tests:
         if not self.answer.whole:  # a few measurements have shown the contrary
             return ""
         others = self.answer.outside
+        if others.size == 0:
+            return ""
         t = self.measure.apart * self.norm
         sizes = [np.sqrt(squares(part)[others]) for part in (self.answer.W, self.diagonals)]
         if (np.abs(2 * t * sizes[0] - t * t * sizes[1]) > 2 * math.sqrt(self.problem.m) * self.most).all():
@@ -253,7 +261,7 @@ class Tests:
     def exchange(self) -> Asks[str]:
         """Whether a zero coordinate can take over from the others."""
         answer = self.answer
-        if answer.outside.size == 0 or not answer.whole:
+        if answer.outside.size == 0 or not answer.whole or (self.overdetermined and self.seen_everywhere):
             return ""
         for j in answer.outside[self.spanned()][:_EXCHANGES]:
             for value in (0.1 * self.norm, -0.1 * self.norm):

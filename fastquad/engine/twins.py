@@ -110,7 +110,7 @@ class Twins(Tests):
     def line(self) -> Asks[str]:
         """Whether x + tv fits for every t, as where a constant may be added to x."""
         answer = self.answer
-        if not answer.whole or not self.along_a_line():  # a few measurements may have shown the contrary
+        if not self.overdetermined or self.seen_everywhere:
             return ""
         values, vectors = np.linalg.svd(self._scaled(answer.W[:, answer.allowed]), full_matrices=False)[1:]
         for v in vectors[values <= self.need][:_LINES]:
@@ -221,8 +221,9 @@ class Twins(Tests):
         at_hand = None
         if other is not None and answer.s == self.problem.n:
             # Leave out its part along x, of which nothing is to be shown.
-            rest = other - (np.vdot(other, answer.W) / np.vdot(answer.W, answer.W)) * answer.W
-            if np.linalg.norm(rest) > _BEYOND_ROUNDING * np.linalg.norm(other):
+            share, square = np.vdot(other, answer.W) / np.vdot(answer.W, answer.W), float(np.vdot(other, other))
+            rest = other - share * answer.W
+            if np.vdot(rest, rest) > _BEYOND_ROUNDING**2 * square:
                 at_hand = rest[:, None]
         shown = symmetry.no_linear_twin
         if q == 1 and at_hand is not None and shown(answer.columns, answer.gram, at_hand, answer.z, least):
@@ -255,11 +256,12 @@ class Twins(Tests):
         if self.measure.noisy:
             # What is left may be mistakes of A's entries, which hide a symmetry as noise does.
             tolerance = max(tolerance, min(_MISTAKEN_ALIKE, _ERRORS * answer.residual))
-        kind = symmetry.alike(self.diagonals[:, answer.allowed], tolerance)
-        inside = np.searchsorted(answer.allowed, answer.S[self.sure])
+        everywhere = answer.allowed.size == self.problem.n
+        kind = symmetry.alike(self.diagonals if everywhere else self.diagonals[:, answer.allowed], tolerance)
         counts = np.bincount(kind, minlength=kind.size)
         if (counts == 1).all():
             return ""
+        inside = np.searchsorted(answer.allowed, answer.S[self.sure])
         doubt = yield from self._cancelling(kind, tolerance)
         if doubt or (counts[kind[inside]] == 1).all():
             return doubt

@@ -50,6 +50,19 @@ class Gram:
         return lapack.dtrtrs(self.factor, b, lower=1)[0]
 
 
+def singular_values_exceed(gram: Float, limit: float) -> bool:
+    """Whether all singular values of C exceed a limit, given `G = C^T C`; where it is below rounding, exceed that.
+
+    They do if `G` less the square of the limit is positive definite, which a Cholesky factor shows.
+    """
+    shift = max(limit**2, _SHOWN * float(gram.trace()))
+    if not math.isfinite(shift):
+        return False
+    less = gram.copy()
+    less.reshape(-1)[:: len(gram) + 1] -= shift
+    return bool(lapack.dpotrf(less.T, lower=1, overwrite_a=1, clean=0)[1] == 0)
+
+
 def least_squares(columns: Float, target: Float, gram: Gram | None = None) -> Float:
     """The d that minimises `‖columns d − target‖`; the one of least norm where there are several."""
     if gram is not None and gram.factor is not None:

@@ -26,7 +26,8 @@ from fastquad.typing import Float, Indices
 
 # The reciprocal condition number below which the normal equations have no correct digit left.
 _SINGULAR = 1e-13
-
+# The least square of a pivot, as a share of the trace, at which its matrix is not asked for its condition.
+_CLEARLY_REGULAR = 1e-8
 
 # The relative decrease of ‖r‖² below which a step is rounding, or at the bottom of a valley.
 _NEGLIGIBLE = 1e-12
@@ -208,13 +209,22 @@ def _damped_least_squares(
         square += float(square.trace()) / s * np.multiply.outer(pinned, pinned)
     square.reshape(-1)[:: size + 1] += damping
     # All eigenvalues are between the damping and the trace, so only the last steps can meet a singular matrix.
-    regular = damping > _SINGULAR * size * float(square.trace())
-    norm = 0.0 if regular else float(np.abs(square).sum(axis=0).max())
+    trace = float(square.trace())
     factor, solution, info = lapack.dposv(square.T, r.dot(W) if tall else r, lower=1, overwrite_a=1)
-    if info == 0 and (regular or lapack.dpocon(factor, norm, uplo="L")[0] > _SINGULAR):
+    if info == 0 and (damping > _SINGULAR * size * trace or _regular(factor, trace)):
         return (solution, factor) if tall else (solution.dot(W), None)
     padded = np.concatenate([W, np.sqrt(damping) * np.eye(s)])
     return lapack.lstsq(padded, np.concatenate([r, np.zeros(s)]), lapack_driver="gelsy", check_finite=False)[0], None
+
+
+def _regular(factor: Float, trace: float) -> bool:
+    """Whether a matrix of this trace is far from singular, by its Cholesky factor, whose upper half is not looked at.
+
+    Its diagonal nearly always tells: where a pivot is small, LAPACK estimates the condition. The trace of a positive
+    definite matrix is at least its largest eigenvalue.
+    """
+    least = float(factor.diagonal().min()) ** 2
+    return least > _CLEARLY_REGULAR * trace or bool(lapack.dpocon(factor, trace, uplo="L")[0] > _SINGULAR)
 
 
 def on_block(

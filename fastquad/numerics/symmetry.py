@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastquad.numerics.gram import gram
-from fastquad.numerics.independence import Gram
+from fastquad.numerics.independence import Gram, singular_values_exceed
 from fastquad.typing import Float, Indices
 
 # Thresholds below which couplings between parts of a basis count as zero, relative to the largest.
@@ -24,6 +24,8 @@ _MAX_PARTS = 6
 _ILL_CONDITIONED = 1e8
 # The rounding of a Gram matrix, relative to its trace.
 _ROUNDING = 1e-13
+# By which factor what is shown must exceed rounding, which is only estimated.
+_CLEARLY = 2.0
 # The tolerance from which on columns that agree need not be neighbours in a random projection.
 _LOOSE = 1e-6
 # The coupling of two parts of a signal, as a share, below which their relative sign may be wrong.
@@ -46,14 +48,13 @@ def no_linear_twin(W: Float, columns: Gram, rows: Float, z: Float, least: float 
     scale = 0.0
     for c in range(rows.shape[1]):
         V = np.ascontiguousarray(rows[:, c])
-        inside = columns.whiten(W.T @ V)
+        inside = columns.whiten((V.T @ W).T)  # in the order that LAPACK takes
         outside = gram(V)
         scale = max(scale, float(outside.trace()) / s)
         outside -= gram(np.ascontiguousarray(inside))
         total += outside / (scale or 1.0)
-    shown = Gram(total.T)
     rounding = math.sqrt(_ROUNDING * float(columns.gram.trace())) / columns.least
-    return shown.factor is not None and shown.least >= max(least, rounding) * math.sqrt(rows.shape[1])
+    return singular_values_exceed(total, _CLEARLY * max(least, rounding) * math.sqrt(rows.shape[1]))
 
 
 def rows_needed(m: int, s: int) -> int:

@@ -93,7 +93,7 @@ class SparseHandOver:
 
     def at_bottom(self, found: Fit) -> bool:
         """Whether a descent ended at the bottom of a valley without an exact fit; if so, it is remembered."""
-        bottom = stationary(found, _LEVEL) and found.residual > _NOT_ROUNDING
+        bottom = found.residual > _NOT_ROUNDING and stationary(found, _LEVEL)
         if bottom:
             self.bottoms.append(found)
         return bottom
