@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fastquad as fq
+from fastquad.solvers.parts.descent import GrowingBlock
 from fastquad.solvers.pursuit.beam import _distinct, beam
 from fastquad.solvers.pursuit.extension import Extension, Support
 from fastquad.solvers.pursuit.growth import Growth
@@ -57,7 +58,7 @@ def test_extension_finds_the_rest_from_the_rows_of_the_largest(case):
     place = np.argsort(store.order)
     part = place[np.argsort(-np.abs(x))[:3]]
     support = Support(part, x[store.order[part]], 0.0)
-    found, passes = driven(Extension(store, y, A.diagonals())(support, max_rows=3), A)
+    found, passes = driven(Extension(store, y, A.diagonals(), GrowingBlock(A.m))(support, max_rows=3), A)
     assert set(store.order[found.places]) >= set(np.flatnonzero(x))
     assert found.rss < 1e-18 * (y @ y)
     # A row has 90 pairs, and the support six: rows of all of them would have taken 0.13.
@@ -74,7 +75,7 @@ def test_extension_with_no_value_below_zero(case):
     part = place[np.argsort(-x)[:3]]
     # A start with a coordinate too many, which goes to zero and stays there.
     places, z = np.append(part, place[np.flatnonzero(x == 0)[0]]), np.append(x[store.order[part]], 0.3)
-    extension = Extension(store, y, A.diagonals(), nonnegative=True)
+    extension = Extension(store, y, A.diagonals(), GrowingBlock(A.m), nonnegative=True)
     found, _ = driven(extension(Support(places, z, 0.0), max_rows=4), A)
     assert found.z.min() >= 0
     assert set(store.order[found.places[found.z > 1e-9]]) == set(np.flatnonzero(x))
@@ -90,7 +91,12 @@ def test_extension_with_no_value_below_zero(case):
 def test_extension_keeps_to_its_rows_where_nothing_is_found(case):
     A, _, y, store = case
     support = Support(np.array([80, 81, 82, 83]), np.array([0.5, -0.5, 0.4, 0.3]), 0.0)
-    found, _ = driven(Extension(store, np.random.default_rng(0).permutation(y), A.diagonals())(support, max_rows=2), A)
+    found, _ = driven(
+        Extension(store, np.random.default_rng(0).permutation(y), A.diagonals(), GrowingBlock(A.m))(
+            support, max_rows=2
+        ),
+        A,
+    )
     assert store.rows_read <= 2
     assert found.places.size <= 6
 

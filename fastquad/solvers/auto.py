@@ -225,8 +225,8 @@ class _Desk(BaseDesk):
 
     def _search(self, levels: Iterable[tuning.Level], noisy: bool) -> Stage:
         if self.search is None:
-            self.search = yield from pursuit.Search.begin(self.problem, self.entries)
-        outcome, best = yield from pursuit.run(self.problem, self.entries, self.search, levels, self.cache, noisy)
+            self.search = yield from pursuit.Search.begin(self.problem, self.entries, self.cache)
+        outcome, best = yield from pursuit.run(self.problem, self.entries, self.search, levels, noisy)
         if outcome is None and best is not None:
             self.remember(best, "pursuit")  # pursuit has judged it already
         return outcome
@@ -305,7 +305,7 @@ class _Desk(BaseDesk):
         if not gibbs.affordable(problem):
             return None
         if self.search is None:
-            self.search = yield from pursuit.Search.begin(problem, self.entries)
+            self.search = yield from pursuit.Search.begin(problem, self.entries, self.cache)
         yield from self.search.store.read_block(problem.n)
         chain = gibbs.Chain(problem, self.search.store)
         hand_over = SparseHandOver(problem, self.cache)

@@ -171,9 +171,9 @@ class _Desk(BaseDesk):
     def pursue(self) -> Asks[Outcome | None]:
         """Pursuit, whose supports grow by positive values only."""
         problem = self.problem
-        search = yield from pursuit.Search.begin(problem, self.entries)
+        search = yield from pursuit.Search.begin(problem, self.entries, self.cache)
         levels = tuning.levels(problem) if problem.m < _FULL_PURSUIT_RATIO * problem.n else tuning.levels(problem, 0)
-        outcome, best = yield from pursuit.run(problem, self.entries, search, levels, self.cache, False)
+        outcome, best = yield from pursuit.run(problem, self.entries, search, levels, False)
         if outcome is None and best is not None:
             self.remember(best, "pursuit")
         return outcome
@@ -241,7 +241,7 @@ class _Desk(BaseDesk):
         problem, values = self.problem, self.prior.alphabet
         if not gibbs.affordable(problem):
             return None
-        search = yield from pursuit.Search.begin(problem, self.entries)
+        search = yield from pursuit.Search.begin(problem, self.entries, self.cache)
         yield from search.store.read_block(problem.n)
         if values is None:
             chain = gibbs.Chain(problem, search.store, positive=True)

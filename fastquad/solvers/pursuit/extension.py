@@ -20,6 +20,7 @@ from fastquad.measurements.contractions import Block
 from fastquad.numerics import quartic
 from fastquad.numerics.levenberg_marquardt import Rule, on_block
 from fastquad.numerics.nonnegative import on_block as nonnegative_on_block
+from fastquad.solvers.parts.descent import GrowingBlock
 from fastquad.solvers.pursuit.pairs import PairStore, Single
 from fastquad.typing import Asks, Float, Indices
 
@@ -47,9 +48,16 @@ class Extension:
     """Extension of supports over all n coordinates; with `nonnegative` no value goes below zero."""
 
     def __init__(
-        self, store: PairStore, y: Float, diagonals: Float, width: int = 1, *, nonnegative: bool = False
+        self,
+        store: PairStore,
+        y: Float,
+        diagonals: Float,
+        cache: GrowingBlock,
+        width: int = 1,
+        *,
+        nonnegative: bool = False,
     ) -> None:
-        self.store, self.y, self.width, self.nonnegative = store, y, width, nonnegative
+        self.store, self.y, self.cache, self.width, self.nonnegative = store, y, cache, width, nonnegative
         self.square = float(y @ y)
         # The data that the pairs are fitted to: centred if they are.
         self.target = y - y.mean() if store.centre else y
@@ -109,7 +117,7 @@ class Extension:
         """The coordinate (or the first of the pair) with the largest gain, its gain, and its value or values."""
         store, z = self.store, support.z
         precise = support.rss < _SINGLE**2 * self.square
-        block = (yield Block(store.order[support.places])) if precise else store.block(support.places)
+        block = (yield from self._precise(support)) if precise else store.block(support.places)
         r = (self.y if precise else self.target) - (block @ z) @ z
         if store.centre:
             r = r - r.mean()
@@ -159,8 +167,15 @@ class Extension:
 
     def polish(self, support: Support) -> Asks[Support]:
         """Fit in double precision, to A itself."""
-        block = yield Block(self.store.order[support.places])
+        block = yield from self._precise(support)
         return self._fitted(self.y, block, support, _POLISH)
+
+    def _precise(self, support: Support) -> Asks[Float]:
+        """The block of a support in double precision."""
+        places = self.store.order[support.places]
+        if self.cache.affordable(places):
+            return (yield from self.cache.read(places))
+        return (yield Block(places))
 
     def _fitted(self, y: Float, block: Float, support: Support, rule: Rule) -> Support:
         """Levenberg–Marquardt on a support whose block is in memory."""

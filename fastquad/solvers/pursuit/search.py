@@ -45,12 +45,14 @@ class Search:
     store: PairStore
     growth: Growth
     extension: Extension
+    #: What has been read of A in double precision.
+    cache: GrowingBlock
     best: Support | None = None
     likely: Support | None = None
     tried: set[frozenset[int]] = field(default_factory=set)
 
     @classmethod
-    def begin(cls, problem: Problem, entries: Entries) -> Asks[Search]:
+    def begin(cls, problem: Problem, entries: Entries, cache: GrowingBlock) -> Asks[Search]:
         """Read the diagonals and order the coordinates by them."""
         diagonals = yield Diagonals()
         y = problem.y if entries.centred else problem.y - problem.y.mean()
@@ -64,7 +66,8 @@ class Search:
         store = PairStore(problem.m, order, scale, max_rows, centre=not entries.centred)
         nonnegative = isinstance(problem.prior, Sparse) and problem.prior.nonnegative
         growth = Growth(store, y, width, nonnegative=nonnegative)
-        return cls(problem, store, growth, Extension(store, problem.y, diagonals, width, nonnegative=nonnegative))
+        extension = Extension(store, problem.y, diagonals, cache, width, nonnegative=nonnegative)
+        return cls(problem, store, growth, extension, cache)
 
     @property
     def exact(self) -> bool:
@@ -174,7 +177,7 @@ class Search:
         """The likeliest signal, where it may be signal in noise, (n,)."""
         return self._answer(self.likely)[0] if self.likely is not None and self._promising else None
 
-    def fits(self, cache: GrowingBlock, noisy: bool = True) -> Asks[list[Fit]]:
+    def fits(self, noisy: bool = True) -> Asks[list[Fit]]:
         """The best support, fitted to A in double precision.
 
         Where the data may be `noisy`, the likeliest as well, improved by single changes.
@@ -183,9 +186,9 @@ class Search:
         if self.best is None or self.likely is None:
             return found
         x, _ = self._answer(self.best)
-        found.append((yield from fit(self.problem, x, np.flatnonzero(x), _POLISH, cache)))
+        found.append((yield from fit(self.problem, x, np.flatnonzero(x), _POLISH, self.cache)))
         if noisy and self._promising and not self.exact and not self.problem.noiseless:
             x, _ = self._answer(self.likely)
-            rough = yield from fit(self.problem, x, np.flatnonzero(x), _POLISH, cache)
-            found.append((yield from stepwise(self.problem, rough, cache)))
+            rough = yield from fit(self.problem, x, np.flatnonzero(x), _POLISH, self.cache)
+            found.append((yield from stepwise(self.problem, rough, self.cache)))
         return found

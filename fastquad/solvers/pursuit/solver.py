@@ -42,7 +42,7 @@ _UNCHANGED_LEVELS = 1
 
 
 def run(
-    problem: Problem, entries: Entries, search: Search, levels: Iterable[Level], cache: GrowingBlock, noisy: bool = True
+    problem: Problem, entries: Entries, search: Search, levels: Iterable[Level], noisy: bool = True
 ) -> Asks[tuple[Outcome | None, Fit | None]]:
     """Pursuit on these levels: the outcome that ends the solve, or the best fit.
 
@@ -56,8 +56,8 @@ def run(
     for level in levels:
         yield from search.level(level)
         before = np.inf if likely is None else likely.residual
-        for found in (yield from search.fits(cache, noisy)):
-            outcome = yield from conclusion(problem, entries, found, "pursuit", cache)
+        for found in (yield from search.fits(noisy)):
+            outcome = yield from conclusion(problem, entries, found, "pursuit", search.cache)
             if outcome is None or (outcome.noise is not None and not noisy):
                 best = found if best is None or found.residual < best.residual else best
             elif outcome.noise is None or problem.noise is not None:
@@ -103,9 +103,9 @@ class Pursuit(Solver):
 
     def steps(self, problem: Problem) -> Steps:
         entries = yield from sample_entries(problem)
-        search = yield from Search.begin(problem, entries)
+        search = yield from Search.begin(problem, entries, GrowingBlock.within(problem))
         plan = levels(problem, self.max_skips)
-        outcome, best = yield from run(problem, entries, search, plan, GrowingBlock.within(problem))
+        outcome, best = yield from run(problem, entries, search, plan)
         if outcome is not None:
             return outcome
         if best is None:  # no seed grew
