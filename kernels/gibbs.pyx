@@ -1,6 +1,6 @@
 """Sweeps of a sampler on a packed block of A: of a spike-and-slab posterior, or of signals of a few values."""
 
-cdef extern from "gibbs.h" nogil:
+cdef extern from "gibbs_pairs.h" nogil:
     ctypedef struct fq_block:
         const float *pairs
         const float *y
@@ -16,6 +16,8 @@ cdef extern from "gibbs.h" nogil:
     void fq_gibbs_load(const fq_block *block, const double *z, float *r, float *W)
     Py_ssize_t fq_gibbs_sweep(const fq_block *block, const fq_posterior *post, const Py_ssize_t *order,
                              const double *uniform, const double *normal, double *z, float *r, float *W)
+    Py_ssize_t fq_pairs_sweep(const fq_block *block, const fq_posterior *post, const Py_ssize_t *order,
+                             const double *uniform, const double *normal, double *z, float *r, float *W)
     Py_ssize_t fq_values_sweep(const fq_block *block, double beta, const double *values, Py_ssize_t count,
                                const Py_ssize_t *order, const double *other, const double *taken, double *z,
                                float *r, float *W)
@@ -25,7 +27,7 @@ cdef class Chain:
     """A Markov chain: pairs (p(p+1)/2, length) of A, y (length,), the sample z (p,), work (p + 1, length).
 
     z is overwritten by every sweep. ρ follows its share of nonzeros; the variance of the slab is norm2/(pρ). `positive`
-    keeps z from being negative.
+    keeps z from being negative. `turning` says that Re and Im of complex entries are neighbours: they are drawn together.
     """
 
     cdef const float[:, ::1] pairs
@@ -35,9 +37,11 @@ cdef class Chain:
     cdef fq_block block
     cdef fq_posterior post
     cdef double norm2
+    cdef bint turning
 
     def __init__(self, const float[:, ::1] pairs, const float[::1] y, double[::1] z, float[:, ::1] work, *,
-                 double rho, double norm2, bint positive=False):
+                 double rho, double norm2, bint positive=False, bint turning=False):
+        self.turning = turning
         self.pairs, self.y, self.z, self.work, self.norm2 = pairs, y, z, work, norm2
         self.block.pairs, self.block.y = &pairs[0, 0], &y[0]
         self.block.length, self.block.p = pairs.shape[1], z.shape[0]
@@ -47,7 +51,8 @@ cdef class Chain:
                const double[:, ::1] normal):
         """One sweep at each β = 1/(2σ²): how many coordinates moved in all, and |r|².
 
-        order, uniform and normal are (sweeps, p): the order of the coordinates, and the random numbers of their draws.
+        order, uniform and normal are (sweeps, p): the order of the coordinates, and the random numbers of their draws. Of
+        complex entries order and uniform are (sweeps, p/2).
         """
         cdef Py_ssize_t sweep, j, nonzeros, p = self.block.p
         cdef Py_ssize_t moved = 0
@@ -61,8 +66,12 @@ cdef class Chain:
                     fq_gibbs_load(&self.block, &self.z[0], r, W)
                 self.post.beta = betas[sweep]
                 self.post.s2 = self.norm2 / (p * self.post.rho)
-                moved += fq_gibbs_sweep(&self.block, &self.post, &order[sweep, 0], &uniform[sweep, 0],
-                                        &normal[sweep, 0], &self.z[0], r, W)
+                if self.turning:
+                    moved += fq_pairs_sweep(&self.block, &self.post, &order[sweep, 0], &uniform[sweep, 0],
+                                            &normal[sweep, 0], &self.z[0], r, W)
+                else:
+                    moved += fq_gibbs_sweep(&self.block, &self.post, &order[sweep, 0], &uniform[sweep, 0],
+                                            &normal[sweep, 0], &self.z[0], r, W)
                 nonzeros = 0
                 for j in range(p):
                     if self.z[j] != 0:

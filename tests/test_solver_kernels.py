@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 from fastquad._kernels import amp, gibbs, growth
@@ -300,6 +301,56 @@ def test_a_gibbs_sweep_draws_from_the_posterior():
     # Each mode is drawn from its Gaussian approximation.
     second = np.sum(grid**2 * np.exp(slab)) / total
     assert np.mean(samples[samples != 0] ** 2) == pytest.approx(second, rel=0.15)
+
+
+def test_a_gibbs_sweep_draws_re_and_im_together():
+    """One of two complex entries: the share of zeros against the density on a grid, the rest against its mode."""
+    rng = np.random.default_rng(4)
+    m, sweeps, beta, rho = 7, 20000, 0.8, 0.6
+    H = rng.standard_normal((m, 2, 2)) + 1j * rng.standard_normal((m, 2, 2))
+    H = (H + H.transpose(0, 2, 1).conj()) / 2
+    fixed, s2 = 1.2 - 0.7j, 1.0 / (4 * rho)
+
+    def measured(w):
+        own = H[:, 0, 0].real * np.abs(w[..., None]) ** 2 + H[:, 1, 1].real * abs(fixed) ** 2
+        return own + 2 * np.real(w.conj()[..., None] * H[:, 0, 1] * fixed)
+
+    y = measured(np.array(0.5 + 0.3j)) + 0.4 * rng.standard_normal(m)
+    view = np.zeros((m, 4, 4))  # Re and Im in turn
+    view[:, ::2, ::2] = view[:, 1::2, 1::2] = H.real
+    view[:, 1::2, ::2], view[:, ::2, 1::2] = H.imag, -H.imag
+    rows, columns = np.tril_indices(4)
+    length = growth.MULTIPLE
+    pairs = np.zeros((rows.size, length), dtype=np.float32)
+    pairs[:, :m] = view[:, rows, columns].T
+    z, work, samples = np.array([0.0, 0.0, fixed.real, fixed.imag]), np.empty((5, length), np.float32), []
+    order = np.zeros((1, 2), dtype=np.intp)  # the other entry stays
+    for _ in range(sweeps):  # a chain for each sweep: ρ starts anew
+        chain = gibbs.Chain(pairs, padded(y, length), z, work, rho=rho, norm2=1.0, turning=True)
+        chain.anneal(np.array([beta]), order, rng.random((1, 2)), rng.standard_normal((1, 4)))
+        samples.append(z[:2].copy())
+    samples = np.array(samples)
+    nonzero = samples.any(axis=1)
+    assert (nonzero == samples.all(axis=1)).all()
+
+    def cost(v):
+        w = np.array(v[0] + 1j * v[1])
+        return beta * np.sum((measured(w) - y) ** 2) + abs(w) ** 2 / (2 * s2)
+
+    mode, step = minimize(cost, [0.5, 0.3]).x, 1e-3 * np.eye(2)
+    curvature = np.array([
+        [cost(mode + a + b) - cost(mode + a) - cost(mode + b) + cost(mode) for b in step] for a in step
+    ]) * 1e6  # fmt: skip
+    np.testing.assert_allclose(samples[nonzero].mean(axis=0), mode, atol=0.02)
+    np.testing.assert_allclose(np.cov(samples[nonzero].T), np.linalg.inv(curvature), atol=0.005)
+    axis = np.linspace(-3, 3, 301)
+    w = axis[:, None] + 1j * axis
+    slab = -beta * ((measured(w) - y) ** 2).sum(axis=-1) - np.abs(w) ** 2 / (2 * s2) + 2 * np.log(axis[1] - axis[0])
+    slab = np.log(rho) - np.log(2 * np.pi * s2) + logsumexp(slab)
+    spike = np.log(1 - rho) - beta * np.sum((measured(np.array(0j)) - y) ** 2)
+    share = 1 / (1 + np.exp(spike - slab))
+    assert 0.2 < share < 0.8
+    assert nonzero.mean() == pytest.approx(share, abs=0.05)
 
 
 def test_signals_of_few_values_are_drawn_from_their_distribution():

@@ -13,6 +13,8 @@ that range, quickly on to where it stands still, hands its support over to Leven
 A sweep moves up to n coordinates, each of which updates all products with its row of A: two passes. It works on the
 packed copy of A that pursuit keeps, at a tenth of a millisecond for n = 100; what it reads is charged all the same.
 
+Re and Im of a complex entry are drawn together, and vanish together (kernels/gibbs_pairs.h).
+
 Signals of a few values are sampled at `p(z) ∝ exp(−‖A(zz^T) − y‖²/(2σ²))` by Metropolis steps, from one value to
 another. There the chain needs no hand-over: it meets x itself.
 """
@@ -96,8 +98,8 @@ class _Sampled:
         return x
 
     def orders(self, sweeps: int) -> Indices:
-        """The order of the coordinates in each of some sweeps."""
-        return self.problem.rng.permuted(np.tile(np.arange(self.problem.n), (sweeps, 1)), axis=1)
+        """The order of the entries in each of some sweeps."""
+        return self.problem.rng.permuted(np.tile(np.arange(self.problem.entries), (sweeps, 1)), axis=1)
 
 
 class Chain(_Sampled):
@@ -109,7 +111,9 @@ class Chain(_Sampled):
         self.z = problem.rng.standard_normal(problem.n) * 0.3 / np.sqrt(problem.n)
         if positive:
             self.z = np.abs(self.z)
-        self.chain = kernel.Chain(store.pairs, self.y, self.z, self.work, rho=0.3, norm2=1.0, positive=positive)
+        self.chain = kernel.Chain(
+            store.pairs, self.y, self.z, self.work, rho=0.3, norm2=1.0, positive=positive, turning=problem.turning
+        )
 
     def cycle(self, slowly: bool = False) -> Asks[Float]:
         """One cycle of temperatures; the sample at its end, (n,)."""
@@ -118,7 +122,7 @@ class Chain(_Sampled):
         for start in range(0, schedule.size, _ROUND):
             betas = 1 / (2 * schedule[start : start + _ROUND])
             order = self.orders(betas.size)
-            uniform, normal = rng.random((betas.size, n)), rng.standard_normal((betas.size, n))
+            uniform, normal = rng.random(order.shape), rng.standard_normal((betas.size, n))
             moved, square = self.chain.anneal(betas, order, uniform, normal)
             yield Reread(2 * moved / (n + 1))
             x = self.signal()
