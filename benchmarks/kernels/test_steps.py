@@ -43,9 +43,10 @@ def test_twf_step(benchmark, layout, n_threads, smoke):
             max_iter=20 if smoke else 1000,
             n_threads=n_threads,
         )
-        assert len(watch.times) == solution.n_iter
+        # The verdict may read A once more.
+        passes = watch.times[: solution.n_iter]
         elapsed = solution.history["elapsed"]
-        shares.extend(1 - k / t for k, t in zip(watch.times[1:], elapsed[1:] - elapsed[:-1], strict=True))
+        shares.extend(1 - k / t for k, t in zip(passes[1:], elapsed[1:] - elapsed[:-1], strict=True))
         return solution
 
     solution = benchmark.pedantic(steps, rounds=1 if smoke else 5, warmup_rounds=1)

@@ -89,11 +89,13 @@ class Answer:
     def read(problem: Problem, x: Float, known: Known | None) -> Asks[Answer]:
         """Read the answer x, using what is known of it."""
         known = known or Known()
-        if known.W is None and (on_support := known.products(x, problem.m)) is not None:
-            return Answer(problem, x, on_support, on_support @ x - problem.y, known, whole=False)
-        W = known.W if known.W is not None else (yield Products(x))
-        r = known.r if known.r is not None and known.W is not None else W @ x - problem.y
-        return Answer(problem, x, W, r, known)
+        W = known.W if known.W is not None else known.products(x, problem.m)
+        if W is None:
+            W = yield Products(x)
+            return Answer(problem, x, W, W @ x - problem.y, known)
+        # Take r as it is known: the last step of a descent is too short to change W, but not to change r.
+        r = known.r if known.r is not None else W @ x - problem.y
+        return Answer(problem, x, W, r, known, whole=known.W is not None)
 
     def complete(self) -> Asks[None]:
         """Read W on all coordinates."""
