@@ -19,7 +19,7 @@ enum { TILE_GROUP = (TILE + 1) * CELL, TILE_SIZE = TILE / GROUP * TILE_GROUP };
 enum { STRETCH = 64, STRETCH_AHEAD = 64 };
 
 /* Products that are added up in float before their sum goes to a double; a multiple of GROUP. */
-enum { FLUSH = 32 };
+enum { FLUSH = 64 };
 
 /* Rows and columns handled at once by packing: whole cache lines of a square and of its mirror image. What is used and
    what is prefetched meanwhile are 256 kB of float64 in all lanes, half of the L2 cache. */

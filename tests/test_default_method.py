@@ -275,7 +275,7 @@ def test_no_wrong_answer_is_called_a_success():
 
 @pytest.mark.parametrize("seed", [(10, 175, 1), (20, 150, 0), (10, 150, 1)])
 def test_cleaning_the_support_leaves_x_exact_to_rounding(seed):
-    """The last step of a descent changes r, but not its products: cleaned with an r made of these, x was off by 1e-11."""
+    """The last step of a descent changes r, but not W: cleaned with an r made of W, x was off by 1e-11."""
     k, m, t = seed
     problem = fq.problems.simulate(m=m, n=100, k=k, rng=np.random.default_rng([202611, 1, k, m, t]))
     solution = fq.solve(problem.A, problem.y)
