@@ -14,6 +14,7 @@ rounding), the answer is doubted
                   eigenbasis, an invariant subspace
     relabelling   if a signed relabelling of the coordinates leaves the A_i as they are: mirrors, shifts, exchanges; or
                   if opposite values cancel at two coordinates outside of S, which are measured alike
+    subsystem     if some coordinates are seen by no more measurements than they are: those have other values as well
     chance        if the entries take so few values that another signal may fit by chance
 
 A continuous family of signals shows in the first test, finite ones in the others. Each test has a cheap form that

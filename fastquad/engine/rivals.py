@@ -267,7 +267,7 @@ class Tests:
             for value in (0.1 * self.norm, -0.1 * self.norm):
                 start = answer.x.copy()
                 start[j] = value
-                twin = yield from self._refit(start, answer.S)
+                twin = yield from self.refit(start, answer.S)
                 if twin is not None and self.another(twin):
                     return f"Coordinate {j} can take over from others. {self.shown()}"
         return ""
@@ -293,7 +293,7 @@ class Tests:
             return self.measure.fits
         return math.sqrt(float(np.mean((self.answer.r / self.delta) ** 2)) + _LIKELY / self.problem.m)
 
-    def _refit(self, start: Float, support: Indices, limit: float | None = None) -> Asks[Float | None]:
+    def refit(self, start: Float, support: Indices, limit: float | None = None) -> Asks[Float | None]:
         """Gauss–Newton steps on a support from a start, while they make progress; the signal if it fits."""
         limit = self._likely() if limit is None else limit
         x = start.copy()

@@ -27,6 +27,8 @@ from fastquad.engine.challenge import (
     Met,
     starts,
 )
+from fastquad.engine.rivals import expand
+from fastquad.engine.subsystem import hardly_seen, solutions
 from fastquad.measurements.contractions import Block, Compress, FirstProducts, Products
 from fastquad.numerics import symmetry
 from fastquad.numerics.gram import gram
@@ -222,6 +224,23 @@ def relabelled(case: Turned, diagonals: Float) -> Asks[bool]:
             if (yield from fits(case, start, support, f"{name} on other entries")):
                 return True
     return False
+
+
+def subsystem(case: Turned) -> Asks[bool]:
+    """Whether some entries have other values that fit as well, see `fastquad.engine.subsystem`; the doubt is noted."""
+    problem, S = case.problem, case.S
+    limit = case.need * case.delta / (2 * case.norm)
+    part = hardly_seen(case.W[:, S], limit, case.residual if case.noisy else None, turning=True)
+    if part is None or 8 * problem.m * S.size**2 > min(BLOCK_BYTES, problem.memory // 8):
+        return False
+    block = (yield Block(S))[part.rows]
+    if part.linear(block, part.unknowns):
+        return False
+    for z in solutions(problem.y[part.rows], case.x[S], block, part.unknowns, noisy=case.noisy):
+        if (yield from fits(case, expand(z, S, problem.n), S, "Another signal")):
+            return True
+    case.doubt = part.doubt("some entries")
+    return bool(case.doubt)
 
 
 def challenged(case: Turned, independent: bool) -> Asks[bool]:

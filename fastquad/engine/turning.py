@@ -288,7 +288,9 @@ class Turned:
             if math.sqrt(float(left @ left) / left.size) < self.fits and self.another(x):
                 self.doubt = f"x {name} fits as well."
                 return True
-        return (yield from turned_twins.linear(self)) or (yield from turned_twins.relabelled(self, diagonals[:, ::2]))
+        if (yield from turned_twins.linear(self)) or (yield from turned_twins.relabelled(self, diagonals[:, ::2])):
+            return True
+        return (yield from turned_twins.subsystem(self))
 
     def by_chance(self, entries: Entries) -> bool:
         """Whether the entries take so few values that another signal may fit by chance; the doubt is noted."""

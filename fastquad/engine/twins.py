@@ -23,6 +23,7 @@ from fastquad.engine.answer import BLOCK_BYTES, Answer, Known
 from fastquad.engine.challenge import CHALLENGE_INDEPENDENT
 from fastquad.engine.entries import sample_entries
 from fastquad.engine.rivals import Tests, apart, expand
+from fastquad.engine.subsystem import subsystem
 from fastquad.measurements.contractions import Block, WeightedSum
 from fastquad.numerics import symmetry
 from fastquad.numerics.independence import left_over
@@ -87,7 +88,7 @@ class Twins(Tests):
             doubt = yield from test()
             if doubt:
                 return doubt
-        return ""
+        return (yield from subsystem(self))
 
     def convolved(self) -> Asks[str]:
         """Whether products of two vectors are summed as in a convolution, which has other factors as well.
@@ -116,7 +117,7 @@ class Twins(Tests):
         for v in vectors[values <= self.need][:_LINES]:
             start = answer.x.copy()
             start[answer.allowed] += self.norm * v
-            twin = yield from self._refit(start, np.flatnonzero(start))
+            twin = yield from self.refit(start, np.flatnonzero(start))
             if twin is not None and self.another(twin):
                 return self.shown()
         return ""
@@ -127,7 +128,7 @@ class Twins(Tests):
         """Whether −x fits as well, although known values should distinguish it from x."""
         if not self.problem.fixed:
             return ""
-        twin = yield from self._refit(self.problem.completed(self._other_sign(self.answer.S)), self.answer.S)
+        twin = yield from self.refit(self.problem.completed(self._other_sign(self.answer.S)), self.answer.S)
         if twin is not None and self.rival(twin):
             return "Nothing tells x from −x: the linear terms, or the known values, are too small for that."
         return ""
@@ -176,7 +177,7 @@ class Twins(Tests):
             close = 30 * limit * math.sqrt(self.problem.m)
             if left > max(close, _EXPLAINED_BY_OTHERS * float(np.linalg.norm(change))):
                 continue
-            twin = yield from self._refit(start, answer.S, limit)
+            twin = yield from self.refit(start, answer.S, limit)
             if twin is not None and self.another(twin):
                 return self.shown()
         return ""
@@ -205,7 +206,7 @@ class Twins(Tests):
             if apart(start, self.answer.x) <= self.measure.nearer:
                 continue
             support = np.setdiff1d(where, self.problem.known)
-            twin = yield from self._refit(self.problem.completed(start), support, self._nearly_likely(support.size))
+            twin = yield from self.refit(self.problem.completed(start), support, self._nearly_likely(support.size))
             if twin is not None and self.another(twin):
                 return self.shown()
         return ""
@@ -327,7 +328,7 @@ class Twins(Tests):
                 if float(np.linalg.norm(left)) > max(_NEARLY * size, _ERRORS * float(np.linalg.norm(self.answer.r))):
                     continue
                 support = np.flatnonzero(twin)
-                refitted = yield from self._refit(start, support, self._nearly_likely(support.size))
+                refitted = yield from self.refit(start, support, self._nearly_likely(support.size))
                 if refitted is not None and self.another(refitted):
                     return self.shown()
         return ""
