@@ -93,7 +93,7 @@ static void check(ptrdiff_t n) {
         }
         double *S = calloc(block_entries(n) + CELL, 8), *T = calloc(block_entries(n) + CELL, 8);
         packed_weighted(P, block_entries(n) / GROUP, w, S, ahead_kept());
-        packed_weighted_single(F, block_entries(n) / GROUP, qf, T);
+        packed_weighted_single(F, block_entries(n) / GROUP, qf, T, (const float *)NULL);
         for (ptrdiff_t j = 0; j < n; j++)
             for (ptrdiff_t k = j; k < n; k++) {
                 double sum = 0;

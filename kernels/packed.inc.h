@@ -68,7 +68,6 @@
 #define STORED_BITS 32
 #define wide_load wide_load_f32
 #define singles_load singles_load_f32
-#define floats_stored floats_load
 #define vec_load vec_load_f32
 #define vec_store vec_store_f32
 #include "weighted.inc.h"
@@ -81,7 +80,6 @@
 #undef STORED_BITS
 #undef wide_load
 #undef singles_load
-#undef floats_stored
 #undef vec_load
 #undef vec_store
 
@@ -90,7 +88,6 @@
 #define STORED_BITS 16
 #define wide_load wide_load_f16
 #define singles_load singles_load_f16
-#define floats_stored floats_load_f16
 #define vec_load vec_load_f16
 #include "weighted.inc.h"
 #include "contractions.inc.h"
@@ -101,7 +98,6 @@
 #undef STORED_BITS
 #undef wide_load
 #undef singles_load
-#undef floats_stored
 #undef vec_load
 
 #include "strips.inc.h"

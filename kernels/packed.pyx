@@ -50,7 +50,7 @@ cdef extern from "packed.h" nogil:
     void packed_quadratic_single(const void* P, Py_ssize_t n, const float* z, const float* v, double* q)
     void packed_weighted(const void* P, Py_ssize_t count, const double* w, double* S, stream_ahead ahead)
     void packed_weighted_again(const void* P, Py_ssize_t count, const double* w, double* S, const void* next)
-    void packed_weighted_single(const void* P, Py_ssize_t count, const float* w, double* S)
+    void packed_weighted_single(const void* P, Py_ssize_t count, const float* w, double* S, const void* next)
     void packed_block(const void* P, Py_ssize_t n, Py_ssize_t lanes, const Py_ssize_t* rows, Py_ssize_t s,
                       const Py_ssize_t* cols, Py_ssize_t t, double* out)
     void packed_rows(const void* P, Py_ssize_t n, Py_ssize_t lanes, const Py_ssize_t* support, Py_ssize_t s, void* out)
@@ -292,8 +292,10 @@ def sweep_single(const narrow[:, :, ::1] P, Py_ssize_t n, const float[:, ::1] z,
                  double[:, ::1] r, double[:, ::1] S, Py_ssize_t start, Py_ssize_t stop):
     """The same as `sweep`, in float"""
     cdef Py_ssize_t b = z.shape[0], block, s, l, cells = block_entries(n) // GROUP, first, last
+    cdef Py_ssize_t line = 64 // sizeof(P[0, 0, 0])
     cdef double q[8]
     cdef float w[8]
+    cdef const narrow* next
     with nogil:
         for block in range(start, stop):
             for s in range(b):
@@ -306,7 +308,8 @@ def sweep_single(const narrow[:, :, ::1] P, Py_ssize_t n, const float[:, ::1] z,
                 for s in range(b):
                     for l in range(LANES):
                         w[l] = <float>r[s, block * LANES + l]
-                    packed_weighted_single(&P[block, first * GROUP, 0], last - first, w, &S[s, first * GROUP])
+                    next = &P[block, 0, 0] + cells * CELL + (cells - last) * line if s == b - 1 else NULL
+                    packed_weighted_single(&P[block, first * GROUP, 0], last - first, w, &S[s, first * GROUP], next)
                 last = first
 
 

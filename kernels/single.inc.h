@@ -9,33 +9,6 @@ INLINE void OF(flush)(double *W, const singles *sum) {
         wide_store(W + WIDE * h, wide_add(wide_load_f64(W + WIDE * h), wide_load_f32(values + WIDE * h)));
 }
 
-#if FLOATS == 16
-/* A register holds two rows of a cell. */
-
-/* W[0, l] += sum[l] and W[1, l] += sum[LANES + l], in double. */
-INLINE void OF(flush_two)(double *W, floats sum) {
-    for (int r = 0; r < 2; r++) wide_store(W + r * LANES, wide_add(wide_load_f64(W + r * LANES), wide_of_floats(sum, r)));
-}
-
-/* W[j + r] += Σ_k Ã[j + r, k] x[k] and sums[k] += Σ_r Ã[j + r, k] x[j + r] for columns first..last-1 of the group of j. */
-INLINE void OF(columns_single)(
-    const STORED *P, ptrdiff_t j, ptrdiff_t first, ptrdiff_t last, const float *x, float *sums, double *W,
-    stream_ahead ahead) {
-    floats acc[GROUP / 2], xj[GROUP / 2];
-    for (int p = 0; p < GROUP / 2; p++) acc[p] = floats_all(0), xj[p] = floats_pair(x[j + 2 * p], x[j + 2 * p + 1]);
-    for (ptrdiff_t k = first; k < last; k++, P += CELL) {
-        floats xk = floats_all(x[k]), sum;
-        OF(prefetch_cell)(P, ahead);
-        for (int p = 0; p < GROUP / 2; p++) {
-            floats a = floats_stored(P + p * FLOATS);
-            acc[p] = floats_fma(a, xk, acc[p]);
-            sum = p == 0 ? a * xj[p] : floats_fma(a, xj[p], sum);
-        }
-        singles_store(sums + k * LANES, singles_add(singles_load_f32(sums + k * LANES), floats_halves(sum)));
-    }
-    for (int p = 0; p < GROUP / 2; p++) OF(flush_two)(W + (j + 2 * p) * LANES, acc[p]);
-}
-#else
 /* W[j + r] += Σ_k Ã[j + r, k] x[k] and sums[k] += Σ_r Ã[j + r, k] x[j + r] for columns first..last-1 of the group of j. */
 INLINE void OF(columns_single)(
     const STORED *P, ptrdiff_t j, ptrdiff_t first, ptrdiff_t last, const float *x, float *sums, double *W,
@@ -60,8 +33,6 @@ INLINE void OF(columns_single)(
     }
     for (int r = 0; r < GROUP; r++) OF(flush)(W + (j + r) * LANES, acc[r]);
 }
-
-#endif
 
 /* W[l] += the sums of a column. */
 INLINE void OF(flush_sums)(double *W, const float *sums) {
@@ -99,22 +70,6 @@ static void OF(packed_products_single)(
     }
 }
 
-#if FLOATS == 16
-/* total[l] += Σ_k Σ_r 2 z[j + r] Ã[j + r, k] z[k] for columns first..last-1 of the group of j, added in double. */
-INLINE void OF(columns_quadratic)(
-    const STORED *P, ptrdiff_t j, ptrdiff_t first, ptrdiff_t last, const float *z, double *total) {
-    floats acc[GROUP / 2], sum = floats_all(0);
-    for (int p = 0; p < GROUP / 2; p++) acc[p] = floats_all(0);
-    for (ptrdiff_t k = first; k < last; k++, P += CELL) {
-        floats zk = floats_all(z[k]);
-        OF(prefetch_cell)(P, ahead_kept());
-        for (int p = 0; p < GROUP / 2; p++) acc[p] = floats_fma(floats_stored(P + p * FLOATS), zk, acc[p]);
-    }
-    for (int p = 0; p < GROUP / 2; p++)
-        sum = floats_fma(acc[p], floats_pair(2 * z[j + 2 * p], 2 * z[j + 2 * p + 1]), sum);
-    wide_store(total, wide_add(wide_load_f64(total), wide_add(wide_of_floats(sum, 0), wide_of_floats(sum, 1))));
-}
-#else
 /* total[l] = Σ_k Σ_r 2 z[j + r] Ã[j + r, k] z[k] for columns first..last-1 of the group of j, added in double. */
 INLINE void OF(columns_quadratic)(
     const STORED *P, ptrdiff_t j, ptrdiff_t first, ptrdiff_t last, const float *z, double *total) {
@@ -134,7 +89,6 @@ INLINE void OF(columns_quadratic)(
     }
     OF(flush)(total, sum);
 }
-#endif
 
 /* q[l] = <Ã_l, zz^T + diag(v)> in float; z and v are padded. */
 static void OF(packed_quadratic_single)(const STORED *P, ptrdiff_t n, const float *z, const float *v, double *q) {
@@ -158,20 +112,22 @@ static void OF(packed_quadratic_single)(const STORED *P, ptrdiff_t n, const floa
     }
 }
 
-/* S[k, r] += Σ_l w[l] P[k, r, l] for `count` cells, each sum in float. */
-static void OF(packed_weighted_single)(const STORED *P, ptrdiff_t count, const float *w, double *S) {
+/* S[k, r] += Σ_l w[l] P[k, r, l] for `count` cells, each sum in float; these were read a moment ago, and where they are not
+   needed again, what comes `next` is given, as in weighted.inc.h. */
+static void OF(packed_weighted_single)(
+    const STORED *P, ptrdiff_t count, const float *w, double *S, const STORED *next) {
+    const stream_ahead ahead = {LINES_AHEAD_AGAIN, next != NULL};
     singles weight[SINGLE_PARTS];
     for (int h = 0; h < SINGLE_PARTS; h++) weight[h] = singles_load_f32(w + SINGLES * h);
     for (ptrdiff_t k = 0; k < count; k++, P += CELL, S += GROUP) {
-        float product[GROUP][LANES], sums[GROUP];
-        OF(prefetch_cell)(P, ahead_kept());
-        for (int r = 0; r < GROUP; r++)
-            for (int h = 0; h < SINGLE_PARTS; h++)
-                singles_store(product[r] + SINGLES * h, singles_mul(singles_load(P + r * LANES + SINGLES * h), weight[h]));
+        singles sum[GROUP];
+        if (next) PREFETCH((const char *)next + 64 * k);
+        OF(prefetch_cell)(P, ahead);
         for (int r = 0; r < GROUP; r++) {
-            const float *p = product[r];
-            sums[r] = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
+            sum[r] = singles_mul(singles_load(P + r * LANES), weight[0]);
+            for (int h = 1; h < SINGLE_PARTS; h++)
+                sum[r] = singles_fma(singles_load(P + r * LANES + SINGLES * h), weight[h], sum[r]);
         }
-        vec_store_f64(S, vec_add(vec_load_f64(S), vec_load_f32(sums)));
+        vec_store_f64(S, vec_add(vec_load_f64(S), singles_sums(sum)));
     }
 }

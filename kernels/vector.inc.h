@@ -82,17 +82,8 @@ typedef float floats __attribute__((vector_size(4 * FLOATS)));
 typedef float AT(floats_in_memory) __attribute__((vector_size(4 * FLOATS), aligned(4), may_alias));
 INLINE floats floats_all(float a) { return (floats)_mm512_set1_ps(a); }
 INLINE floats floats_load(const float *p) { return *(const AT(floats_in_memory) *)p; }
-INLINE floats floats_load_f16(const uint16_t *p) { return (floats)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
 INLINE void floats_store(float *p, floats a) { *(AT(floats_in_memory) *)p = a; }
 INLINE floats floats_fma(floats a, floats b, floats c) { return a * b + c; }
-/* The sum of both halves. */
-INLINE singles floats_halves(floats a) {
-    return (singles)_mm512_castps512_ps256((__m512)a) + (singles)_mm512_extractf32x8_ps((__m512)a, 1);
-}
-/* a in the first half, b in the second. */
-INLINE floats floats_pair(float a, float b) {
-    return (floats)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_set1_ps(a)), _mm256_set1_ps(b), 1);
-}
 INLINE wide wide_of_floats(floats a, int part) {
     return (wide)_mm512_cvtps_pd(part ? _mm512_extractf32x8_ps((__m512)a, 1) : _mm512_castps512_ps256((__m512)a));
 }
@@ -156,8 +147,29 @@ INLINE vec vec_load_f16(const uint16_t *p) {
 #endif
 }
 
-/* vec_sums: {sum of a, sum of b, sum of c, sum of d}. vec_transpose: a[i][j] becomes a[j][i]. */
+/* vec_sums: {sum of a, sum of b, sum of c, sum of d}; singles_sums: the same of floats a[0] to a[3], as doubles.
+   vec_transpose: a[i][j] becomes a[j][i]. */
 #if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
+#if SINGLES == 8
+typedef float AT(four) __attribute__((vector_size(16)));
+INLINE vec singles_sums(const singles *a) {
+    singles ab = __builtin_shufflevector(a[0], a[1], 0, 8, 2, 10, 4, 12, 6, 14)
+                 + __builtin_shufflevector(a[0], a[1], 1, 9, 3, 11, 5, 13, 7, 15);
+    singles cd = __builtin_shufflevector(a[2], a[3], 0, 8, 2, 10, 4, 12, 6, 14)
+                 + __builtin_shufflevector(a[2], a[3], 1, 9, 3, 11, 5, 13, 7, 15);
+    singles halves = __builtin_shufflevector(ab, cd, 0, 1, 8, 9, 4, 5, 12, 13)
+                     + __builtin_shufflevector(ab, cd, 2, 3, 10, 11, 6, 7, 14, 15);
+    AT(four) low = __builtin_shufflevector(halves, halves, 0, 1, 2, 3);
+    return __builtin_convertvector(low + __builtin_shufflevector(halves, halves, 4, 5, 6, 7), vec);
+}
+#else
+INLINE vec singles_sums(const singles *a) {
+    singles ab = __builtin_shufflevector(a[0], a[1], 0, 4, 2, 6) + __builtin_shufflevector(a[0], a[1], 1, 5, 3, 7);
+    singles cd = __builtin_shufflevector(a[2], a[3], 0, 4, 2, 6) + __builtin_shufflevector(a[2], a[3], 1, 5, 3, 7);
+    return __builtin_convertvector(
+        __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7), vec);
+}
+#endif
 INLINE vec vec_sums(vec a, vec b, vec c, vec d) {
     vec ab = __builtin_shufflevector(a, b, 0, 4, 2, 6) + __builtin_shufflevector(a, b, 1, 5, 3, 7);
     vec cd = __builtin_shufflevector(c, d, 0, 4, 2, 6) + __builtin_shufflevector(c, d, 1, 5, 3, 7);
@@ -172,6 +184,16 @@ INLINE void vec_transpose(vec *a) {
     a[3] = __builtin_shufflevector(odd01, odd23, 2, 3, 6, 7);
 }
 #else
+INLINE vec singles_sums(const singles *a) {
+    double sums[4];
+    for (int r = 0; r < 4; r++) {
+        float t[SINGLES], sum = 0;
+        singles_store(t, a[r]);
+        for (int i = 0; i < SINGLES; i++) sum += t[i];
+        sums[r] = sum;
+    }
+    return vec_load_f64(sums);
+}
 INLINE double vec_sum(vec a) { double t[4]; vec_store_f64(t, a); return (t[0] + t[1]) + (t[2] + t[3]); }
 INLINE vec vec_sums(vec a, vec b, vec c, vec d) {
     double t[4] = {vec_sum(a), vec_sum(b), vec_sum(c), vec_sum(d)};

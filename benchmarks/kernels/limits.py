@@ -135,11 +135,16 @@ def sparse(table: Table, blocks: int) -> None:
 
 
 def sweeps(table: Table, blocks: int) -> None:
-    for n, count in ((500, blocks), (200, 6 * blocks)):
-        A = packed(n, count, "float64")
+    for dtype, n, count in (
+        ("float64", 500, blocks), ("float64", 200, 6 * blocks), ("float32", 784, blocks), ("float16", 784, blocks),
+    ):  # fmt: skip
+        A = packed(n, count, dtype)
         z, v, c = np.linspace(0.5, 1, n), np.ones(n), np.ones(A.m)
-        name = f"sweep in reads, float64, n = {n}"
-        table.row(name, lambda A=A, z=z, v=v, c=c: A.sweep(z, v, c, n_threads=1), reading(A), inverse=True)
+        for precise in (True, False) if dtype != "float64" else (True,):
+            how = "double" if precise else "float"
+            name = f"sweep in reads, {dtype} in {how}, n = {n}"
+            sweep = lambda A=A, z=z, v=v, c=c, p=precise: A.sweep(z, v, c, precise=p, n_threads=1)  # noqa: E731
+            table.row(name, sweep, reading(A), inverse=True)
 
 
 def main() -> None:
