@@ -231,14 +231,15 @@ def subsystem(case: Turned) -> Asks[bool]:
     problem, S = case.problem, case.S
     limit = case.need * case.delta / (2 * case.norm)
     part = hardly_seen(case.W[:, S], limit, case.residual if case.noisy else None, turning=True)
-    if part is None or 8 * problem.m * S.size**2 > min(BLOCK_BYTES, problem.memory // 8):
+    if part is None:
         return False
-    block = (yield Block(S))[part.rows]
-    if part.linear(block, part.unknowns):
-        return False
-    for z in solutions(problem.y[part.rows], case.x[S], block, part.unknowns, noisy=case.noisy):
-        if (yield from fits(case, expand(z, S, problem.n), S, "Another signal")):
-            return True
+    if 8 * problem.m * S.size**2 <= min(BLOCK_BYTES, problem.memory // 8):
+        block = (yield Block(S))[part.rows]
+        if part.linear(block, part.unknowns):
+            return False
+        for z in solutions(problem.y[part.rows], case.x[S], block, part.unknowns, noisy=case.noisy):
+            if (yield from fits(case, expand(z, S, problem.n), S, "Another signal")):
+                return True
     case.doubt = part.doubt("some entries")
     return bool(case.doubt)
 

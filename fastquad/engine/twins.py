@@ -222,9 +222,8 @@ class Twins(Tests):
         at_hand = None
         if other is not None and answer.s == self.problem.n:
             # Leave out its part along x, of which nothing is to be shown.
-            share, square = np.vdot(other, answer.W) / np.vdot(answer.W, answer.W), float(np.vdot(other, other))
-            rest = other - share * answer.W
-            if np.vdot(rest, rest) > _BEYOND_ROUNDING**2 * square:
+            rest = other - (np.vdot(other, answer.W) / np.vdot(answer.W, answer.W)) * answer.W
+            if np.vdot(rest, rest) > _BEYOND_ROUNDING**2 * np.vdot(other, other):
                 at_hand = rest[:, None]
         shown = symmetry.no_linear_twin
         if q == 1 and at_hand is not None and shown(answer.columns, answer.gram, at_hand, answer.z, least):
