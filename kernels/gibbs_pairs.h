@@ -13,7 +13,7 @@
 
 #include "gibbs.h"
 
-/* The largest number of Newton steps to a mode, and how small half of the last one's decrease of U is. */
+/* The largest number of Newton steps to a mode; and they end where a step would lower U by less than half of this. */
 enum { FQ_NEWTON_STEPS = 8 };
 #define FQ_NEWTON_DONE 1e-3
 

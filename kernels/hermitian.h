@@ -26,10 +26,7 @@ enum { HERMITIAN_STRIP = 16 };
    and 0.90, and 0.42, 0.60 and 0.71. */
 enum { HERMITIAN_AHEAD = 128 };
 
-/* How far ahead one read of a tensor of so many bytes is prefetched. */
-INLINE stream_ahead hermitian_ahead(size_t bytes) {
-    return bytes > kept_bytes ? ahead_of(bytes) : (stream_ahead){HERMITIAN_AHEAD, 0};
-}
+INLINE stream_ahead hermitian_kept(void) { return (stream_ahead){HERMITIAN_AHEAD, 0}; }
 
 /* Rows and columns that are packed at once: 32 kB of complex128 in each of 8 matrices, with the mirror image. */
 enum { HERMITIAN_SQUARE = 16 };

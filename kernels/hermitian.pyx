@@ -22,7 +22,8 @@ cdef extern from "hermitian.h" nogil:
     void hermitian_apart(const double*, Py_ssize_t, Py_ssize_t, double*)
     ctypedef struct stream_ahead:
         pass
-    stream_ahead hermitian_ahead(size_t bytes)
+    stream_ahead ahead_of(size_t bytes, stream_ahead kept)
+    stream_ahead hermitian_kept()
     void hermitian_products_f32(const float*, Py_ssize_t, const double*, double*, stream_ahead)
     void hermitian_products_f64(const double*, Py_ssize_t, const double*, double*, stream_ahead)
     void hermitian_products_on_f32(const float*, Py_ssize_t, const Py_ssize_t*, Py_ssize_t, const double*, double*)
@@ -82,9 +83,11 @@ def products(const real[:, :, ::1] P, const double[:, ::1] x, double[:, :, ::1] 
     """W[s, i - first] = H_i x[s] for each signal s; x (b, 2n) is padded to a multiple of 8"""
     cdef Py_ssize_t m = W.shape[1] + first, n = W.shape[2] // 2, block, s
     # With several signals, all but the last come back to a block.
-    cdef stream_ahead ahead = hermitian_ahead(P.shape[0] * P.shape[1] * LANES * sizeof(real) if x.shape[0] == 1 else 0)
+    cdef stream_ahead ahead = hermitian_kept()
     cdef double* memory
     cdef double* w
+    if x.shape[0] == 1:
+        ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(real), ahead)
     with nogil:
         memory = scratch(2 * padded(n) * LANES + 8)
         w = at_line(memory)

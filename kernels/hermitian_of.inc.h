@@ -93,7 +93,7 @@ INLINE void OF(hermitian_row_sums)(const STORED *P, ptrdiff_t first, ptrdiff_t l
         for (int c = 0; c < 2; c++) acc[r][c] = wide_load_f64(sums + (2 * r + c) * LANES);
     for (ptrdiff_t k = first; k < last; k++, P += HERMITIAN_CELL) {
         const wide zk = wide_all(z[2 * k]), uk = wide_all(z[2 * k + 1]);
-        OF(hermitian_prefetch)(P, (stream_ahead){HERMITIAN_AHEAD, 0});
+        OF(hermitian_prefetch)(P, hermitian_kept());
         for (int r = 0; r < GROUP; r++) {
             const wide a = wide_load(P + 2 * r * LANES), b = wide_load(P + (2 * r + 1) * LANES);
             acc[r][0] = wide_fms(b, uk, wide_fma(a, zk, acc[r][0]));

@@ -62,9 +62,9 @@ typedef struct {
 /* The same for a stream that is kept. */
 INLINE stream_ahead ahead_kept(void) { return (stream_ahead){lines_ahead, 0}; }
 
-/* The same for one read of a tensor of so many bytes. */
-INLINE stream_ahead ahead_of(size_t bytes) {
-    return bytes > kept_bytes ? (stream_ahead){LINES_AHEAD_ONCE, 1} : ahead_kept();
+/* The same for one read of a tensor of so many bytes, which is prefetched as `kept` where it is kept. */
+INLINE stream_ahead ahead_of(size_t bytes, stream_ahead kept) {
+    return bytes > kept_bytes ? (stream_ahead){LINES_AHEAD_ONCE, 1} : kept;
 }
 
 /* Prefetch so many cache lines of a stream from where it is used on. */

@@ -36,7 +36,7 @@ cdef extern from "packed.h" nogil:
     void lanes_apart(const double* W, Py_ssize_t count, Py_ssize_t lanes, double* out)
     ctypedef struct stream_ahead:
         pass
-    stream_ahead ahead_of(size_t bytes)
+    stream_ahead ahead_of(size_t bytes, stream_ahead kept)
     stream_ahead ahead_kept()
     void packed_products(const void* P, Py_ssize_t n, const double* x, double* W, stream_ahead ahead)
     void packed_products_single(const void* P, Py_ssize_t n, const float* x, float* sums, double* W, stream_ahead ahead)
@@ -141,7 +141,7 @@ def pack(const source[:, :, ::1] A, real[:, :, ::1] P, Py_ssize_t start, Py_ssiz
 def products(const stored[:, :, ::1] P, const double[::1] x, double[:, ::1] W, Py_ssize_t start, Py_ssize_t stop):
     """W[i] = Ã_i x; x need not be padded"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], block
-    cdef stream_ahead ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(stored))
+    cdef stream_ahead ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(stored), ahead_kept())
     cdef double* w
     cdef double* whole
     cdef void* memory
@@ -160,7 +160,7 @@ def products(const stored[:, :, ::1] P, const double[::1] x, double[:, ::1] W, P
 def products_single(const narrow[:, :, ::1] P, const float[::1] x, double[:, ::1] W, Py_ssize_t start, Py_ssize_t stop):
     """W[i] = Ã_i x, in float"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], block
-    cdef stream_ahead ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(narrow))
+    cdef stream_ahead ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(narrow), ahead_kept())
     cdef double* w
     cdef void* memory
     with nogil:
@@ -255,7 +255,7 @@ def weighted(const stored[:, :, ::1] P, const double[:, ::1] w, double[:, ::1] S
     # With several signals, all but the last come back to it.
     cdef stream_ahead ahead = ahead_kept()
     if w.shape[0] == 1:
-        ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(stored))
+        ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(stored), ahead)
     with nogil:
         for block in range(P.shape[0]):
             for s in range(w.shape[0]):

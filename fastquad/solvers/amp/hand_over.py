@@ -20,7 +20,7 @@ from fastquad.typing import Asks, Float, Indices
 # When a descent stops: it either converges within a few steps, or is in the wrong valley.
 _RULE = Rule(max_steps=20, patience=4, bottom=1e-3)
 # The same where a complex signal has nearly as many unknowns as there are measurements: valleys are long, but in the
-# right one the residual falls by a sixth in every four steps (97 of 100 descents at n = 64, m = 128).
+# right one the residual falls by a sixth in every four steps (all but one or two of 44 descents at n = 64, m = 128).
 _TIGHT_RULE = Rule(max_steps=60, patience=4, factor=1.4, bottom=1e-3)
 # The residual below which a fit may lack only small coordinates.
 _NEARLY = 0.1
