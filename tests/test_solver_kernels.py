@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
-from fastquad._kernels import amp, gibbs, growth
+from fastquad._kernels import amp, descent, gibbs, growth, sample
+from fastquad._kernels.gram import damped
 from fastquad.numerics import nonnegative, quartic
 from fastquad.numerics.gram import gram
 
@@ -64,6 +65,70 @@ def test_gram_matrix_of_what_is_not_finite():
     W[3, 2] = np.nan
     assert np.isnan(gram(W)[2]).all()
     assert np.isfinite(np.delete(np.delete(gram(W), 2, axis=0), 2, axis=1)).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (9, 8), (40, 9), (60, 33), (200, 100)])
+@pytest.mark.parametrize("damping", [1e-8, 0.3, 100.0])
+def test_damped_least_squares(shape, damping):
+    m, s = shape
+    rng = np.random.default_rng(shape)
+    W, r = rng.standard_normal(shape), rng.standard_normal(m)
+    U, d = np.zeros((s, s)), np.empty(s)
+    least = damped(W, r, damping, U, d)
+    G = W.T @ W + damping * np.eye(s)
+    np.testing.assert_allclose(U.T @ U, G, rtol=1e-12, atol=1e-12 * m)
+    np.testing.assert_allclose(G @ d, W.T @ r, rtol=1e-9, atol=1e-10 * m)
+    assert least == pytest.approx((U.diagonal() ** 2).min() / np.trace(G))
+
+
+def test_damped_least_squares_of_a_singular_matrix():
+    W = np.ones((9, 5))
+    assert not damped(W, np.ones(9), 0.0, np.zeros((5, 5)), np.empty(5)) > 1e-12
+    W[3, 2] = np.nan
+    assert not damped(W, np.ones(9), 1.0, np.zeros((5, 5)), np.empty(5)) > 0
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (17, 8), (40, 33)])
+def test_a_step_along_a_line(shape):
+    m, s = shape
+    rng = np.random.default_rng(shape)
+    W, V, d, z, r, y = (rng.standard_normal(each) for each in (shape, shape, s, s, m, m))
+    p, q = 2 * W @ d, V @ d
+    np.testing.assert_allclose(descent.terms(W, V, d, r), [r @ p, p @ p, r @ q, p @ q, q @ q], rtol=1e-10, atol=1e-12)
+    moved, left = W + 0.7 * V, (W + 0.7 * V) @ z - y
+    assert descent.move(V, 0.7, z, y, W, r) == pytest.approx(left @ left)
+    np.testing.assert_allclose(W, moved, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(r, left, rtol=1e-10, atol=1e-12)
+
+
+def dependence_twin(X):
+    """`kernels/sample.pyx: dependence`, as formulas."""
+    m = len(X)
+    X = X / np.abs(X).max()
+    centred, found = X - X.mean(axis=0), []
+    variances = centred.var(axis=0)
+    kurtosis = np.mean(centred**4) / variances.mean() ** 2
+    found.append(m * np.sum((variances / variances.mean() - 1) ** 2) / max(kurtosis - 1, 1.0))
+    for part in (X, X**2):
+        varying = part[:, np.ptp(part, axis=0) > 0]
+        pairs = np.triu(np.corrcoef(varying, rowvar=False).reshape(varying.shape[1], -1), 1)
+        found += [m * np.sum(pairs**2), varying.shape[1]]
+    return found
+
+
+@pytest.mark.parametrize("shape", [(5, 1), (6, 3), (50, 8), (33, 16), (200, 64)])
+@pytest.mark.parametrize("scale", [1.0, 1e-120, 1e150])
+def test_statistics_of_a_sample(shape, scale):
+    rng = np.random.default_rng(shape)
+    X = scale * (rng.standard_normal(shape) ** 3 + 0.3)
+    X[:, 1:] += 0.5 * X[:, :-1]
+    X[:, 2::5] = 0.0
+    np.testing.assert_allclose(sample.dependence(X), dependence_twin(X), rtol=1e-9, atol=1e-12)
+    square, statistic = sample.moments(X / scale)
+    mean, variance = (X / scale).mean(axis=0), (X / scale).var(axis=0)
+    assert square == pytest.approx(np.mean((X / scale) ** 2))
+    varying = variance > 0
+    assert statistic == pytest.approx(np.sum(len(X) * mean[varying] ** 2 / variance[varying]))
 
 
 def packed_block(m, p, rng):

@@ -46,7 +46,7 @@ class Known(NamedTuple):
 
     def on(self, places: Indices, chosen: Indices | None = None) -> Float | None:
         """`Ã_i[P, P]` for these places P, or only those of its rows that are chosen; None if it has not been read."""
-        if self.block is None or self.members is None or not np.isin(places, self.members).all():
+        if self.block is None or self.members is None or not among(places, self.members):
             return None
         columns = positions(places, self.members)
         rows = columns if chosen is None else columns[chosen]
@@ -55,7 +55,7 @@ class Known(NamedTuple):
     def products(self, x: Float, m: int) -> Float | None:
         """The products of x on its support, (m, n), zero elsewhere; None if they are not known."""
         W, nonzero = np.zeros((m, x.size)), np.flatnonzero(x)
-        if self.columns is not None and self.support is not None and np.isin(nonzero, self.support).all():
+        if self.columns is not None and self.support is not None and among(nonzero, self.support):
             W[:, self.support] = self.columns
             return W
         block = self.on(nonzero)
@@ -63,6 +63,13 @@ class Known(NamedTuple):
             return None
         W[:, nonzero] = block @ x[nonzero]
         return W
+
+
+def among(places: Indices, members: Indices) -> bool:
+    """Whether all of these places are members."""
+    member = np.zeros(max(int(places.max(initial=-1)), int(members.max(initial=-1))) + 1, dtype=bool)
+    member[members] = True
+    return bool(member[places].all())
 
 
 def positions(places: Indices, members: Indices) -> Indices:

@@ -147,8 +147,9 @@ def _shown_by_few(tests: Twins) -> Asks[bool]:
         return False
     if problem.m > answer.allowed.size:
         # A vector that is measured neither alone nor with x is not measured with the largest part of x, either.
-        z = np.where(np.isin(np.arange(problem.n), _largest(answer.x)), answer.x, 0.0)
-        if not tests.on_first(z, (yield FirstProducts(z, answer.allowed.size + _SPARE_ROWS))).seen_everywhere:
+        z, largest = np.zeros(problem.n), _largest(answer.x)
+        z[largest] = answer.x[largest]
+        if not tests.sees_all(z, (yield FirstProducts(z, answer.allowed.size + _SPARE_ROWS))):
             return False
     yield from answer.look_at(answer.outside[: answer.s + 2])
     return tests.span()[0] is Status.EXACT

@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from fastquad._kernels import sample as kernels
 from fastquad.engine.problem import Problem
 from fastquad.measurements.contractions import Block, Diagonals
-from fastquad.numerics.gram import gram
 from fastquad.typing import Asks, Float, Indices
 
 # The number of rows and of columns of the sampled block.
@@ -57,12 +57,11 @@ class Entries:
         if self.symmetries:
             return False
         m = len(self.block)
-        # Relative to the largest, whose fourth power may be out of range.
-        sample = self.block.reshape(m, -1) / (float(np.abs(self.block).max()) or 1.0)
-        centred = _centred(sample)
-        if not _one_variance(m, centred**2) or not _full_rank(self.block):
+        sample = np.ascontiguousarray(self.block, dtype=np.float64).reshape(m, -1)
+        spread, *correlations = kernels.dependence(sample)
+        if not _within(spread, sample.shape[1]) or not _full_rank(self.block):
             return False
-        return _uncorrelated(centred) and _uncorrelated(_centred(sample**2))
+        return _uncorrelated(*correlations[:2]) and _uncorrelated(*correlations[2:])
 
     def coincidence(self, s: int) -> float:
         """−log2 of the chance that a measurement is the same for x, with s nonzeros, and for another signal.
@@ -183,13 +182,13 @@ def _described(
     m = len(block)
     sample = block.reshape(m, -1)
     share, single = commonest
-    at_sample, at_diagonals = _moments(sample), _moments(diagonals)
+    square, about_mean = kernels.moments(np.ascontiguousarray(sample, dtype=np.float64))
+    diagonal_square, about_diagonals = kernels.moments(np.ascontiguousarray(diagonals, dtype=np.float64))
     # Do not centre where all y_i are the same: nothing would be left of them.
-    same = float(np.ptp(y)) <= 1e-12 * float(np.abs(y).max())
-    centred = same or (_no_mean(m, *at_sample) and _no_mean(m, *at_diagonals))
-    square = float(at_sample[1].mean())
+    same = float(y.max() - y.min()) <= 1e-12 * float(np.abs(y).max())
+    centred = same or (_no_mean(about_mean, sample.shape[1]) and _no_mean(about_diagonals, diagonals.shape[1]))
     variance = square if centred else float(np.mean(np.var(sample, axis=0, ddof=1)))
-    scale = square + float(at_diagonals[1].mean())
+    scale = square + diagonal_square
     if variance <= 1e-12 * scale:
         gain = 1 / scale if scale > 0 else 1.0
         return Entries(gain, True, symmetries, bits, share, single, constant=True)
@@ -203,18 +202,9 @@ def _places(n: int, side: int) -> tuple[Indices, Indices]:
     return np.sort(chosen[:side]), np.sort(chosen[side:])
 
 
-def _moments(sample: Float) -> tuple[Float, Float]:
-    """The means of the columns and of their squares."""
-    m = len(sample)
-    return np.ones(m) @ sample / m, np.einsum("ij,ij->j", sample, sample) / m
-
-
-def _no_mean(m: int, mean: Float, square: Float) -> bool:
-    """Whether means of m entries are consistent with mean zero: Σ m mean²/var is χ², with a degree for each."""
-    centre = mean**2
-    # Cancellation in this difference only happens far from the centre.
-    statistic = float(np.sum(m * centre / np.maximum(square - centre, 1e-300)))
-    return bool(statistic < mean.size + _DEVIATIONS * math.sqrt(2.0 * mean.size))
+def _no_mean(statistic: float, columns: int) -> bool:
+    """Whether means are consistent with mean zero: Σ m mean²/var is χ², with a degree for each column."""
+    return statistic < columns + _DEVIATIONS * math.sqrt(2.0 * columns)
 
 
 def _repeats(sample: Float) -> bool:
@@ -264,40 +254,12 @@ def _full_rank(blocks: Float) -> bool:
     return bool((np.linalg.matrix_rank(some, tol=None) == size).mean() > 0.5)
 
 
-def _one_variance(m: int, squares: Float) -> bool:
-    """Whether the columns have one variance, as AMP assumes; where A falls into blocks, many have none.
-
-    `squares` are those of the centred columns. Of m entries with kurtosis κ the variance scatters by (κ − 1)/m of its
-    square: Σ (s_j²/mean − 1)² m/(κ − 1) is about a χ² with a degree for each column.
-    """
-    count = squares.shape[1]
-    variances = np.ones(m) @ squares / m
-    mean = float(variances.mean())
-    if mean == 0:
-        return True  # nothing varies at all, which another test finds
-    kurtosis = float(np.vdot(squares, squares)) / (m * count * mean**2)
-    statistic = m * float(np.sum((variances / mean - 1) ** 2)) / max(kurtosis - 1, 1.0)
-    return bool(statistic < count + max(_DEVIATIONS * math.sqrt(2 * count), count))
+def _within(statistic: float, degrees: float) -> bool:
+    """Whether chance explains a χ² of these degrees; heavy tails scatter more than it: up to twice the mean."""
+    return statistic < degrees + max(_DEVIATIONS * math.sqrt(2 * degrees), degrees)
 
 
-def _centred(sample: Float) -> Float:
-    """The columns without their means."""
-    m = len(sample)
-    return sample - np.ones(m) @ sample / m
-
-
-def _uncorrelated(centred: Float) -> bool:
-    """Whether centred columns are uncorrelated: Σ corr² over their pairs is about a χ²/m with a degree for each."""
-    m = len(centred)
-    covariances = gram(centred)
-    norms = np.sqrt(covariances.diagonal())
-    count = int(np.count_nonzero(norms))
+def _uncorrelated(statistic: float, count: int) -> bool:
+    """Whether columns are uncorrelated: m Σ corr² over the pairs of those that vary is a χ² with a degree for each."""
     pairs = count * (count - 1) / 2
-    if pairs == 0:
-        return False
-    inverse = 1 / np.where(norms > 0, norms, np.inf)
-    covariances *= inverse
-    covariances *= inverse[:, None]
-    statistic = m * (float(np.vdot(covariances, covariances)) - count) / 2
-    # Allow for heavy tails, which scatter more than the χ² law says: up to twice the mean.
-    return bool(statistic < pairs + max(_DEVIATIONS * math.sqrt(2 * pairs), pairs))
+    return pairs > 0 and _within(statistic, pairs)

@@ -193,11 +193,15 @@ class Tests:
     @cached_property
     def seen_everywhere(self) -> bool:
         """Whether every direction is clearly seen, on the support and off it."""
-        W, allowed = self.answer.W, self.answer.allowed
+        return self.sees_all(self.answer.z, self.answer.W)
+
+    def sees_all(self, z: Float, W: Float) -> bool:
+        """Whether a signal z, with its products W in some of the measurements, shows every direction clearly."""
+        allowed = self.answer.allowed
         if allowed.size > len(W):
             return False
         columns = W if allowed.size == W.shape[1] else np.ascontiguousarray(W[:, allowed])
-        return singular_values_exceed(gram(columns), self.need * self.most / (2 * self.norm))
+        return singular_values_exceed(gram(columns), self.need * self.most / (2 * (float(np.linalg.norm(z)) or 1.0)))
 
     @property
     def overdetermined(self) -> bool:

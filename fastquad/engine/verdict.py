@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -326,8 +327,13 @@ def _rounding(problem: Problem) -> float:
     """The relative residual that the rounding of A's entries explains."""
     # Rounding leaves about eps/5; allow eight eps. For 16-bit entries that would be nearly a percent, which may be
     # noise: allow half an eps.
-    share = 0.5 if problem.dtype == np.float16 else 8.0
-    return share * float(np.finfo(problem.dtype).eps)
+    return (0.5 if problem.dtype == np.float16 else 8.0) * _eps(problem.dtype)
+
+
+@cache
+def _eps(dtype: np.dtype) -> float:
+    """The relative rounding of numbers of a type; NumPy takes as long to tell as for a small sum."""
+    return float(np.finfo(dtype).eps)
 
 
 def _explained(problem: Problem, free: int) -> float:

@@ -11,9 +11,14 @@ from fastquad.typing import Float
 _CACHED = 1 << 20
 
 
+def cached(W: Float) -> bool:
+    """Whether the kernels take W: small enough, and row by row in memory."""
+    return W.nbytes <= _CACHED and W.dtype == np.float64 and W.flags.c_contiguous and W.size > 0
+
+
 def gram(W: Float) -> Float:
     """`W^T W`: for small W in half the time of a BLAS that does not know the processor's longest vectors."""
-    if W.nbytes > _CACHED or W.dtype != np.float64 or not W.flags.c_contiguous or W.size == 0:
+    if not cached(W):
         return W.T @ W
     out = np.empty((W.shape[1], W.shape[1]))
     kernels.gram(W, out)

@@ -20,8 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fastquad._kernels import descent as kernels
+from fastquad._kernels.gram import damped
 from fastquad.numerics import lapack, quartic
-from fastquad.numerics.gram import gram
+from fastquad.numerics.gram import cached, gram
 from fastquad.typing import Float, Indices
 
 # The reciprocal condition number below which the normal equations have no correct digit left.
@@ -89,7 +91,7 @@ class Descent:
     @property
     def residual(self) -> float:
         """`‖r‖/‖y‖`."""
-        return float(np.sqrt(self.square / self.scale))
+        return math.sqrt(self.square / self.scale)
 
     def direction(self) -> Float:
         """The minimiser d of the damped linear model."""
@@ -120,20 +122,19 @@ class Descent:
 
     def advance(self, d: Float, V: Float) -> None:
         """Go to the best point of the line z + u d, given the products V of d, which become this descent's own."""
-        p, q = self.W.dot(d), V.dot(d)
-        p *= 2.0
-        terms = quartic.coefficients(self.r, p, q)
+        W = self._own()
+        rp, pp, rq, pq, qq = kernels.terms(W, V, d, self.r)
+        terms = 2 * rp, pp + 2 * rq, 2 * pq, qq
         u, change = quartic.minimise_one(*terms)
         # The decrease of the full step u = 1, by the linear model and in truth.
-        predicted = -terms[0] - float(p.dot(p))
+        predicted = -terms[0] - pp
         ratio = -sum(terms) / predicted if predicted > 0 else 0.0
         length = float(d.dot(d))
-        self.curvature = max(self.curvature, math.sqrt(terms[3]) / length if length > 0 else math.inf)
+        self.curvature = max(self.curvature, math.sqrt(qq) / length if length > 0 else math.inf)
         self.last = V
         if change < 0:
             self.z = self.z + u * d
-            self.W = lapack.daxpy(V.reshape(-1), self._own().reshape(-1), a=u).reshape(V.shape)
-            self._set_residual(self.W.dot(self.z) - self.y)
+            self.square = kernels.move(V, u, self.z, self.y, W, self.r)
         self.curve.append(self.square)
         self.damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
 
@@ -158,12 +159,9 @@ class Descent:
         if self.curvature * float(d.dot(d)) > _INVISIBLE * math.sqrt(self.scale):
             return False
         self.z = self.z + d
-        self._set_residual(model)
+        self.r, self.square = model, float(model.dot(model))
         self.curve.append(self.square)
         return True
-
-    def _set_residual(self, r: Float) -> None:
-        self.r, self.square = r, float(r.dot(r))
 
     def finished(self, rule: Rule) -> bool:
         """Whether another step is useless."""
@@ -172,8 +170,11 @@ class Descent:
 
 def finished(curve: list[float], scale: float, rule: Rule) -> bool:
     """Whether another step is useless, given ‖r‖² after each step so far and ‖y‖²."""
-    steps, residual = len(curve) - 1, float(np.sqrt(curve[-1] / scale))
-    if steps >= rule.max_steps or residual < rule.floor or not np.isfinite(curve[-1]):
+    steps = len(curve) - 1
+    if steps >= rule.max_steps or not math.isfinite(curve[-1]):
+        return True
+    residual = math.sqrt(curve[-1] / scale)
+    if residual < rule.floor:
         return True
     if steps >= 2 and curve[-3] - curve[-1] <= _NEGLIGIBLE * curve[-3]:
         return True
@@ -203,6 +204,10 @@ def _damped_least_squares(
     if s == 0:  # with one measurement, the support may be empty
         return np.zeros(0), None
     tall = m >= s
+    if tall and pinned is None and cached(W):
+        factor, solution = np.empty((s, s)), np.empty(s)
+        if damped(W, r, damping, factor, solution) > _CLEARLY_REGULAR:
+            return solution, factor.T
     square = gram(W) if tall else W @ W.T
     size = square.shape[0]
     if pinned is not None and tall:

@@ -18,6 +18,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.verdict import exact_enough
@@ -75,7 +76,9 @@ def likely(problem: Problem, ensemble: Ensemble, attempt: Attempt, cache: Growin
         if exact_enough(problem, found.residual):
             break
         W = yield Products(found.x)
-        support = np.union1d(found.support, _leaning(found.r, W))
+        chosen = _leaning(found.r, W)
+        chosen[found.support] = True
+        support = np.flatnonzero(chosen)
         if support.size == found.support.size:
             at.stands_still = True
             break
@@ -87,7 +90,7 @@ def _affordable(problem: Problem, support: Indices, few: float, cache: GrowingBl
     return 0 < support.size <= min(few * problem.n, _DETERMINED * problem.m) and cache.affordable(support)
 
 
-def _leaning(r: Float, W: Float) -> Indices:
-    """The coordinates whose products the residual leans to."""
+def _leaning(r: Float, W: Float) -> NDArray[np.bool_]:
+    """Whether the residual leans to the products of each coordinate."""
     squares = np.maximum(np.einsum("ij,ij->j", W, W), 1e-300)
-    return np.flatnonzero(r.size * (r @ W) ** 2 > _LEANS * squares * float(r @ r))
+    return r.size * (r @ W) ** 2 > _LEANS * squares * float(r @ r)
