@@ -32,12 +32,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fastquad.engine.answer import Answer, Known
-from fastquad.engine.challenge import CHALLENGE, CHALLENGE_ENTRIES, starts
+from fastquad.engine.challenge import CHALLENGE, CHALLENGE_ENTRIES, CHALLENGE_INDEPENDENT, starts
 from fastquad.engine.entries import Entries, few_valued, sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.rivals import NAMED, Measure, names
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.twins import Twins
+from fastquad.engine.two_signals import second_signal
 from fastquad.engine.valleys import challenged
 from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
 from fastquad.numerics.levenberg_marquardt import on_block
@@ -210,11 +211,13 @@ def doubt_in_noise(
 
 class Missed(NamedTuple):
     """What a look at all coordinates shows: a signal that fits far better than x, or why what x leaves is no noise, or
-    which directions of x the measurements do not see, the last two as sentences."""
+    which directions of x the measurements do not see, the last two as sentences; and the power of another signal that
+    is measured with x, as a share."""
 
     better: Float | None = None
     misfit: str = ""
     unseen: str = ""
+    second: float = 0.0
 
 
 def missed(problem: Problem, x: Float) -> Asks[Missed]:
@@ -224,13 +227,13 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     basis does not show in a sample of entries, and an estimate between two twins leaves a part of both in the residual.
     """
     m, n = problem.m, problem.n
-    if n >= m or m * n * n > CHALLENGE_ENTRIES or problem.outliers:
+    if m * n * n > (CHALLENGE_ENTRIES if n < m else CHALLENGE_INDEPENDENT) or problem.outliers:
         return Missed()
     block = yield Block(np.arange(n))
     answer = Answer(problem, x, block @ x, (block @ x) @ x - problem.y, Known())
-    if problem.turning:
+    if n >= m or problem.turning:
         # The other tests would find the free phase.
-        return Missed(misfit=_no_noise(block, answer))
+        return Missed(misfit=_no_noise(block, answer), second=_second(block, answer))
     # Release the values that the user fixed, to test them, but keep those that belong to A.
     told = getattr(problem.prior, "fixed", None) or {}
     free = np.array([j for j in range(n) if j not in problem.fixed or j in told], dtype=np.intp)
@@ -238,12 +241,12 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     left = float(np.linalg.norm(answer.r))
     if math.sqrt(descent.square) < _MUCH_BETTER * left * math.sqrt((m - n) / m):
         return Missed(descent.z)
-    misfit = _no_noise(block, answer)
+    misfit, second = _no_noise(block, answer), _second(block, answer)
     if misfit or problem.support is not None or problem.fixed:
-        return Missed(misfit=misfit)
+        return Missed(misfit=misfit, second=second)
     delta = np.full(m, max(left / math.sqrt(m), 1e-300))
     tests = Twins(answer, np.einsum("ijj->ij", block), delta, Measure(0.1, 0.1, 3.0, 10.0, noisy=True), None)
-    return Missed(unseen=tests.errors()[1])
+    return Missed(unseen=tests.errors()[1], second=second)
 
 
 def _no_noise(block: Float, answer: Answer) -> str:
@@ -274,6 +277,14 @@ def _no_noise(block: Float, answer: Answer) -> str:
     if fdtrc(others, count, rest / others / max(noise / count, 1e-300)) > _BY_CHANCE:
         return ""
     return "Measurements that depend on each other agree far better than x with y: what x leaves is not only noise."
+
+
+def _second(block: Float, answer: Answer) -> float:
+    """The power of another signal that is measured with x; known values, and products of two vectors, rule it out."""
+    problem = answer.problem
+    if problem.fixed or problem.bilinear or problem.rank_two:
+        return 0.0
+    return second_signal(problem.y, answer.x, block, answer.r, turning=problem.turning)
 
 
 def doubt_zero(problem: Problem) -> Asks[str]:

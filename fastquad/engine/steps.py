@@ -101,7 +101,7 @@ class Outcome:
 
     `free` counts the free coordinates of x (default: its nonzeros). `noise`, `error`, `stderr` and `outliers` are those
     of `Solution`, if the method estimates them. `note` is added to the message. `method` names the stage that found x.
-    `entries` is what the method has seen of A's entries, and `known` what it has read for x, so that the verdict need
+    `second` is the power of another signal that seems to be measured with x, as a share. `entries` is what the method has seen of A's entries, and `known` what it has read for x, so that the verdict need
     not read it again.
     """
 
@@ -114,6 +114,7 @@ class Outcome:
     error: float | None = None
     stderr: Float | None = None
     outliers: Indices | None = None
+    second: float = 0.0
     method: str | None = None
     entries: Entries | None = None
     known: Known | None = None

@@ -39,6 +39,7 @@ from fastquad.engine.sound import of_rows, sound
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
 from fastquad.engine.structured import better_values, certify_structured, other_values_fit
 from fastquad.engine.turning import certify_turned, doubt_turned
+from fastquad.engine.two_signals import widened
 from fastquad.measurements.contractions import Products
 from fastquad.numerics.small import with_small_ones
 from fastquad.priors.base import Prior
@@ -66,6 +67,10 @@ _UNEQUALLY_SEEN = 1.5
 
 _TOO_MUCH = "But it leaves more than noise of the given level explains."
 _NOT_MOST = "But half of the measurements or more contradict x: they may be those of another signal."
+_TWO = (
+    "But another signal seems to be measured with x, of {share:.2g} of its power, so that which is which is uncertain; "
+    "or a few measurements are wrong, which outliers=True allows for."
+)
 _NOT_AS_TOLD = "A signal that is not as `prior` says fits far better: check what it says."
 
 #: The status for each end of a run, if the answer proves nothing.
@@ -106,7 +111,7 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if outcome.end is End.AGREES and outcome.outliers is not None and not problem.bilinear:
         return (yield from _for_most(problem, outcome, outcome.outliers))
     if outcome.end not in (End.CONVERGED, End.STAGNATED):
-        return Verdict(_AS_IT_ENDED[outcome.end], outcome)
+        return _with_second(Verdict(_AS_IT_ENDED[outcome.end], outcome))
     if outcome.end is End.STAGNATED and outcome.residual > _explained(problem, free):
         return Verdict(Status.STAGNATED, outcome)
     if not determined:
@@ -133,7 +138,7 @@ def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]
         return (yield from _improved(problem, outcome, look.better))
     if look.misfit:
         return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {look.misfit}".strip()))
-    return Verdict(Status.CONVERGED, outcome)
+    return _with_second(Verdict(Status.CONVERGED, replace(outcome, second=look.second)))
 
 
 def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -182,7 +187,23 @@ def _for_most(problem: Problem, outcome: Outcome, outliers: Indices) -> Asks[Ver
 
 
 def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
-    """The verdict on signal in noise: whether the data distinguish it from others, and how well they determine it.
+    """The verdict on signal in noise, less certain if another signal is measured with it."""
+    return _with_second((yield from _alone(problem, outcome)))
+
+
+def _with_second(verdict: Verdict) -> Verdict:
+    """The verdict, less certain by another signal that is measured with x: the axis that is found is not x."""
+    status, outcome = verdict
+    if not outcome.second or outcome.error is None or status not in (Status.CONVERGED, Status.NOISY):
+        return verdict
+    error = widened(outcome.error, outcome.second)
+    sure = status is Status.CONVERGED and error < TRUSTED_OF_FEW  # else the other may be the stronger one
+    note = f"{outcome.note} {_TWO.format(share=outcome.second)}".strip()
+    return Verdict(Status.CONVERGED if sure else Status.NOISY, replace(outcome, error=error, note=note))
+
+
+def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
+    """The verdict on signal in noise, if no other is measured with it: whether the data distinguish it from others, and how well they determine it.
 
     If entries are independent and the method estimates its error, it has a posterior: the odds against another signal
     are part of its claim, unless what it takes for noise is signal.
@@ -193,6 +214,7 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if isinstance(problem.noise, float) and outcome.residual > _explained(problem, free):
         return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_TOO_MUCH}".strip()))
     look = (yield from missed(problem, outcome.x)) if outcome.residual > _FITTED else Missed()
+    outcome = replace(outcome, second=max(outcome.second, look.second))
     if look.better is not None:
         return (yield from _improved(problem, outcome, look.better))
     if look.misfit:
@@ -285,7 +307,7 @@ def _improved(problem: Problem, outcome: Outcome, better: Float) -> Asks[Verdict
     W = yield Products(better)
     r = W @ better - problem.y
     residual = float(np.linalg.norm(r) / np.linalg.norm(problem.y))
-    outcome = replace(outcome, x=better, residual=residual, noise=None, stderr=None, error=None, note="")
+    outcome = replace(outcome, x=better, residual=residual, noise=None, stderr=None, error=None, second=0.0, note="")
     if exact_enough(problem, residual):
         return (yield from _certified(problem, replace(outcome, known=Known(W, r))))
     return Verdict(Status.STAGNATED, outcome)

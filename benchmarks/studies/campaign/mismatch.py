@@ -92,13 +92,40 @@ def swapped_labels(rng: Generator) -> Case:
     return _seen(A, x, y, outliers=bool(rng.integers(2)))
 
 
+def _with_another(rng: Generator, A: Array, x: Array, other: Array) -> Array:
+    """What is measured of x together with a weaker signal, which is no multiple of x: nothing could tell them apart."""
+    while abs(np.vdot(x, other)) > 0.7 * np.linalg.norm(x) * np.linalg.norm(other):
+        other = other + np.linalg.norm(other) * rng.standard_normal(x.size)
+    other = other * np.linalg.norm(x) / np.linalg.norm(other)
+    return _exact(A, x) + 10.0 ** rng.uniform(-3, 0) * _exact(A, other)
+
+
 @hostile
 def weak_second_signal(rng: Generator) -> Case:
     """Light that is not quite coherent: a second, weaker signal is measured with the first."""
     n = size(rng)
     x, other = signal(rng, n), signal(rng, n)
     A = gauss(rng, int(rng.uniform(1.5, 5) * n), n)
-    return _seen(A, x, _exact(A, x) + 10.0 ** rng.uniform(-3, 0) * _exact(A, other))
+    return _seen(A, x, _with_another(rng, A, x, other))
+
+
+@hostile
+def second_signal_in_noise(rng: Generator) -> Case:
+    """The same in noise, and with matrices of rank one."""
+    n = size(rng)
+    x, other = signal(rng, n), signal(rng, n)
+    a = rng.standard_normal((int(rng.uniform(1.5, 6) * n), n))
+    A = a[:, :, None] * a[:, None, :] if rng.random() < 0.5 else gauss(rng, len(a), n)
+    y = _with_another(rng, A, x, other)
+    return _seen(A, x, y + rng.choice([0.0, 10.0 ** rng.uniform(-3, -0.7)]) * _scale(y) * rng.standard_normal(y.size))
+
+
+@hostile
+def complex_second_signal(rng: Generator) -> Case:
+    n = size(rng, 5, 16)
+    x, other = (signal(rng, n) * np.exp(2j * np.pi * rng.random(n)) for _ in range(2))
+    A = _hermitian(rng, int(rng.uniform(3, 8) * n), n)
+    return _seen(A, x, _with_another(rng, A, x, other))
 
 
 @hostile

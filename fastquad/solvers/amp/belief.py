@@ -90,10 +90,6 @@ class Belief:
             self, error=math.hypot(self.error, share), answer=self.x, deviations=np.hypot(self.stderr, share * self.x)
         )
 
-    def of_two(self, share: float) -> Belief:
-        """The belief if another signal of this share of its power is measured with x."""
-        return replace(self, error=math.hypot(self.error, share))
-
     def report(self) -> Believed:
         """The belief for the engine, which returns it if a budget ends the solve."""
         return Believed(self.x, self.residual, self.error, self.sigma, self.stderr)

@@ -16,7 +16,7 @@ from fastquad.solvers.amp.ensemble import Ensemble, prepare
 from fastquad.solvers.amp.hand_over import SparseHandOver
 from fastquad.solvers.amp.polish import polished
 from fastquad.solvers.amp.run import Attempt, Walk, run
-from fastquad.solvers.amp.second import TWO, second_signal
+from fastquad.solvers.amp.second import second_signal
 from fastquad.solvers.amp.starts import SparseStarts
 from fastquad.solvers.amp.trimmed import RobustHandOver
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
@@ -128,22 +128,18 @@ class Search:
         bent = 0.0 if unequal else bend(self.ensemble.y, best.r, gross=self.problem.outliers)
         if bent:
             best = best.of_unsure_length(bent)
-        two = 0.0
+        second = 0.0
         if self.walk is not None and not self.problem.rank_two:
-            two = second_signal(self.walk.S, self.walk.D, best.z, self.problem.turning)
-        if two:
-            best = best.of_two(two)
+            second = second_signal(self.walk.S, self.walk.D, best.z, self.problem.turning)
         note = (
             f"The posterior mean has {best.size} coordinates and a relative error of about {best.error:.2g}; the "
             f"noise has a standard deviation of {best.sigma:.3g}."
         )
         if bent:
             note = f"{note} {BENT}"
-        if two:
-            note = f"{note} {TWO.format(share=two)}"
         return Outcome(
             best.x, best.residual, End.CONVERGED if best.trusted else End.NOISY, best.size,
-            f"{note} {self.suspicion()}".strip(), best.sigma, best.error, best.stderr, method="amp",
+            f"{note} {self.suspicion()}".strip(), best.sigma, best.error, best.stderr, second=second, method="amp",
             outliers=np.flatnonzero(best.sound < 0.5) if self.problem.outliers else None, entries=self.entries,
         )  # fmt: skip
 

@@ -9,8 +9,7 @@ where t follows the law of Tracy and Widom, whatever the distribution of the noi
 thousand. A signal u that is measured with x, `y_i = x^T A_i x + u^T A_i u`, moves the largest eigenvalue out to
 |u|² + nD/|u|².
 
-What is found then is the larger principal axis of xx^T + uu^T, and not x: unless the two are orthogonal, it is off by
-up to about |u|²/|x|², as a share of x.
+What that means for x, and how it shows where all of A can be looked at, is in `fastquad.engine.two_signals`.
 """
 
 from __future__ import annotations
@@ -25,9 +24,6 @@ from fastquad.typing import Float
 
 # The t beyond which it is no chance.
 _CLEAR = 3.0
-
-#: The note if there is one.
-TWO = "But another signal seems to be measured with x, of {share:.2g} of its power: which is which is uncertain."
 
 
 def second_signal(S: Float, D: float, z: Float, turning: bool = False) -> float:
