@@ -16,6 +16,7 @@ rounding), the answer is doubted
                   if opposite values cancel at two coordinates outside of S, which are measured alike
     subsystem     if some coordinates are seen by no more measurements than they are: those have other values as well
     chance        if the entries take so few values that another signal may fit by chance
+    refutation    if a descent from another start ends at another signal, where such descents are quick
 
 A continuous family of signals shows in the first test, finite ones in the others. Each test has a cheap form that
 proves independence where it is clear, as for random entries; the exact form is used only if that proves nothing.
@@ -39,7 +40,7 @@ from fastquad.engine.rivals import NAMED, Measure, names
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.twins import Twins
 from fastquad.engine.two_signals import second_signal
-from fastquad.engine.valleys import challenged
+from fastquad.engine.valleys import challenged, refuted
 from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.solution import Status
@@ -126,7 +127,7 @@ def certify(
         return Certificate(x, residual, Status.AMBIGUOUS, doubt)
     status, doubt = tests.span()
     if status is Status.EXACT:
-        doubt = (yield from tests.rivals()) or (yield from tests.chance())
+        doubt = (yield from tests.rivals()) or (yield from tests.chance()) or (yield from refuted(tests))
     if status is Status.EXACT and doubt:
         status = Status.AMBIGUOUS
     error = tests.error() if residual > 1e-12 else 0.0

@@ -27,6 +27,8 @@ from fastquad.engine.challenge import (
     Met,
     starts,
 )
+from fastquad.engine.refutation import other_ends
+from fastquad.engine.refutation import starts as starts_to_refute
 from fastquad.engine.rivals import expand
 from fastquad.engine.subsystem import hardly_seen, solutions
 from fastquad.measurements.contractions import Block, Compress, FirstProducts, Products
@@ -271,6 +273,26 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
         return False
     case.doubt = NOT_AGAIN
     return True
+
+
+def refuted(case: Turned, entries: Entries) -> Asks[bool]:
+    """Whether descents from other starts find another exact answer; the doubt is noted."""
+    problem = case.problem
+    everything = np.arange(problem.n)
+    for where in (everything, case.S) if problem.m >= problem.n else (case.S,):
+        count = starts_to_refute(problem.m * where.size**2, independent=entries.independent)
+        if count == 0 or where.size > problem.m:
+            continue
+        block = yield Block(where)
+
+        def far(z: Float, where: Indices = where) -> float:
+            return away(case, expand(z, where, problem.n))
+
+        for z in other_ends(problem.y, case.x[where], block, count, far, turning=True):
+            if (yield from fits(case, expand(z, where, problem.n), where, "Another signal")):
+                return True
+        return False
+    return False
 
 
 def _descents(case: Turned, block: Float, where: Indices) -> Iterator[tuple[float, Float]]:

@@ -388,4 +388,4 @@ def _status(case: Turned, problem: Problem, entries: Entries | None) -> Asks[Sta
         return Status.AMBIGUOUS
     if (yield from case.twins(diagonals, entries)) or case.by_chance(entries):
         return Status.AMBIGUOUS
-    return Status.EXACT
+    return Status.AMBIGUOUS if (yield from turned_twins.refuted(case, entries)) else Status.EXACT

@@ -1,4 +1,4 @@
-"""Whether an answer in noise is in the right valley of ‖r‖²: the challenge of a real signal.
+"""Whether an answer is in the right valley of ‖r‖², or the only one that reaches zero: the challenge of a real signal.
 
 That x leaves only noise is evidence for it if a wrong valley would seldom leave as little: up to 2^s of them differ in
 the signs of x, and each measurement beyond those that x was fitted to rules out most of them.
@@ -12,6 +12,7 @@ from itertools import chain
 
 import numpy as np
 
+from fastquad.engine import refutation
 from fastquad.engine.challenge import (
     APART,
     CHALLENGE,
@@ -74,6 +75,35 @@ def challenged(tests: Tests, independent: bool) -> Asks[str]:
     # Count a residual at the given level of noise as evidence for x, too.
     sure = independent or problem.noise is not None or met is Met.AGAIN
     return "" if sure else NOT_AGAIN
+
+
+def refuted(tests: Tests) -> Asks[str]:
+    """Why an exact answer may not be the only one; empty if descents from other starts find no other."""
+    answer, problem = tests.answer, tests.problem
+    # With no more measurements than coordinates, there are always others that are dense.
+    for where in (answer.allowed, answer.S) if problem.m > answer.allowed.size else (answer.S,):
+        everything = np.union1d(where, problem.known) if problem.fixed else where
+        count = refutation.starts(problem.m * everything.size**2, independent=_independent(tests))
+        if count == 0 or where.size >= problem.m:
+            continue
+        block = answer.held() if everything.size == answer.places.size else None
+        block = block if block is not None else (yield Block(everything))
+
+        def away(z: Float, everything: Indices = everything) -> float:
+            return tests.away(expand(z, everything, problem.n))
+
+        free = np.searchsorted(everything, where) if problem.fixed else None
+        for z in refutation.other_ends(problem.y, answer.x[everything], block, count, away, free=free):
+            twin = yield from tests.refit(expand(z, everything, problem.n), where)
+            if twin is not None and tests.another(twin):
+                return tests.shown()
+        return ""
+    return ""
+
+
+def _independent(tests: Tests) -> bool:
+    """Whether a sample shows no structure of A; so it is where none was taken."""
+    return tests.entries is None or tests.entries.independent
 
 
 def _explained(tests: Tests) -> bool:
