@@ -278,10 +278,12 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
 def refuted(case: Turned, entries: Entries) -> Asks[bool]:
     """Whether descents from other starts find another exact answer; the doubt is noted."""
     problem = case.problem
-    everything = np.arange(problem.n)
-    for where in (everything, case.S) if problem.m >= problem.n else (case.S,):
+    for where in (np.arange(problem.n), case.S):
         count = starts_to_refute(problem.m * where.size**2, independent=entries.independent)
         if count == 0 or where.size > problem.m:
+            continue
+        # Without more independent measurements than coordinates there are always others that are dense.
+        if where.size > case.S.size and not _all_seen(case, case.x, (yield Products(case.x))):
             continue
         block = yield Block(where)
 

@@ -168,6 +168,8 @@ class Twins(Tests):
             part = np.flatnonzero(turned != z)
             if np.isin(answer.places[part], self.problem.known).any():
                 part = np.setdiff1d(np.arange(z.size), part)
+                if np.isin(answer.places[part], self.problem.known).any():
+                    continue  # known values on both sides tell their signs
             start = self._other_sign(answer.places[part])
             if float(np.linalg.norm(start - answer.x)) <= self.measure.nearer * self.norm:
                 continue
@@ -338,9 +340,9 @@ class Twins(Tests):
         """Whether the entries take so few values that another signal may fit by chance."""
         if self.entries is None:
             self.entries = yield from sample_entries(self.problem)
-        if math.isinf(self.entries.bits) or self.problem.support is not None:
+        if math.isinf(self.entries.bits):
             return ""
-        m, n, s = self.problem.m, self.problem.n, self.answer.s
+        m, n, s = self.problem.m, self.answer.allowed.size, self.answer.s
         same = self.entries.coincidence(s)
         other = max(same, self._swap_bits())
         on_support = (m - s) * same >= s + _SPARE_BITS

@@ -80,11 +80,10 @@ def challenged(tests: Tests, independent: bool) -> Asks[str]:
 def refuted(tests: Tests) -> Asks[str]:
     """Why an exact answer may not be the only one; empty if descents from other starts find no other."""
     answer, problem = tests.answer, tests.problem
-    # With no more measurements than coordinates, there are always others that are dense.
-    for where in (answer.allowed, answer.S) if problem.m > answer.allowed.size else (answer.S,):
+    for where in (answer.allowed, answer.S):
         everything = np.union1d(where, problem.known) if problem.fixed else where
         count = refutation.starts(problem.m * everything.size**2, independent=_independent(tests))
-        if count == 0 or where.size >= problem.m:
+        if count == 0 or where.size >= problem.m or not (where is answer.S or (yield from _overdetermined(tests))):
             continue
         block = answer.held() if everything.size == answer.places.size else None
         block = block if block is not None else (yield Block(everything))
@@ -99,6 +98,12 @@ def refuted(tests: Tests) -> Asks[str]:
                 return tests.shown()
         return ""
     return ""
+
+
+def _overdetermined(tests: Tests) -> Asks[bool]:
+    """Whether there are more independent measurements than coordinates; else there are always others that are dense."""
+    yield from tests.answer.complete()
+    return tests.sees_all(tests.answer.z, tests.answer.W)
 
 
 def _independent(tests: Tests) -> bool:

@@ -138,7 +138,10 @@ def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]
         return (yield from _improved(problem, outcome, look.better))
     if look.misfit:
         return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {look.misfit}".strip()))
-    return _with_second(Verdict(Status.CONVERGED, replace(outcome, second=look.second)))
+    if outcome.error is None:  # it leaves no more than noise does, but nothing says how far off it is
+        return Verdict(Status.STAGNATED, outcome)
+    outcome = replace(outcome, second=look.second)
+    return _with_second(_by_error(problem, outcome, outcome.error, 0.0, _trusted(problem)))
 
 
 def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:

@@ -77,8 +77,9 @@ class Descent:
         self.y, self.z, self.W, self.free = y, z, W, free
         self.turning = turning and free is None
         self.r: Float = W @ z - y
-        self.scale = float(y @ y)
         self.square = float(self.r @ self.r)
+        #: What ‖r‖² is relative to: ‖y‖², and where that is zero what the start leaves.
+        self.scale = float(y @ y) or self.square or 1.0
         self.curve = [self.square]
         self.damping = 2.5e-3 * float(np.vdot(W, W)) / max(1, z.size) or 1.0
         #: The largest ‖V d‖/‖d‖² so far.

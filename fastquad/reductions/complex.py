@@ -100,10 +100,14 @@ def _both_parts(A: Measurements) -> ComplexTensor | None:
         return None
     array = A.array if A.complex else A.array.astype(np.complex64 if A.dtype.itemsize < 8 else np.complex128)
     both = ComplexTensor(array, both=True)
-    # A look at a few matrices tells: a tensor is Hermitian or it is not.
+    # A look at a few matrices nearly always tells; else all of them must be Hermitian, seen by a random vector.
     few = both.matrices(0, min(both.m, 16))
     size = float(np.abs(few[::2]).max(initial=0.0))
-    return both if float(np.abs(few[1::2]).max(initial=0.0)) > 1e-6 * size else None
+    if float(np.abs(few[1::2]).max(initial=0.0)) > 1e-6 * size:
+        return both
+    z = np.random.default_rng(0).standard_normal((2, A.n))
+    seen = np.abs(both.measure(z[0] + 1j * z[1])).reshape(-1, 2)
+    return both if (seen[:, 1] > 1e-6 * seen.max(initial=0.0)).any() else None
 
 
 def takes_complex(solve: Callable[P, R]) -> Callable[P, R]:
