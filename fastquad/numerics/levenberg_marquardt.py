@@ -16,6 +16,7 @@ new factor of the matrix, which has hardly changed since the step before.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -233,8 +234,21 @@ def on_block(
     """Levenberg–Marquardt with all of `Ã_i[S, S]`, (m, s, s), in memory: z (s,) is the start."""
     m, s, _ = block.shape
     flat = block.reshape(m * s, s)
-    descent = Descent(y, z, (flat @ z).reshape(m, s), free, turning=turning)
+    return by_products(y, z, lambda d: (flat @ d).reshape(m, s), rule, free=free, turning=turning)
+
+
+def by_products(
+    y: Float,
+    z: Float,
+    products: Callable[[Float], Float],
+    rule: Rule,
+    *,
+    free: Indices | None = None,
+    turning: bool = False,
+) -> Descent:
+    """Levenberg–Marquardt from z (s,), where `products(d)` is `Ã_i[S, S] d`, (m, s), in memory of its own."""
+    descent = Descent(y, z, products(z), free, turning=turning)
     while not (descent.finished(rule) or descent.ends()):
         d = descent.direction()
-        descent.advance(d, (flat @ d).reshape(m, s))
+        descent.advance(d, products(d))
     return descent
