@@ -117,7 +117,7 @@ static int fq_best_gains(const fq_block *block, fq_support *T, int count, float 
     for (ptrdiff_t j = 0; j < block->p; j += block->width) {
         int inside = 0;
         for (int a = 0; a < T->size; a++)
-            inside |= T->member[a] / block->width == j / block->width;
+            inside |= T->member[a] >= j && T->member[a] < j + block->width;
         if (inside)
             continue;
         const float gain = block->width == 1 ? fq_gain(block, T, j, T->scratch) : fq_pair_gain(block, T, j, T->scratch);
@@ -244,10 +244,12 @@ static void fq_drop_costs(const fq_block *block, const fq_support *T, double *co
     fq_gram(T->W, T->r, s, block->length, gram, column);
     for (int a = 0; a < s; a++)
         trace += gram[a * FQ_MAX_SUPPORT + a];
+    const int regular = fq_factor(gram, 1e-6 * trace / s, factor, s);
     for (int a = 0; a < s; a++) {
         for (int b = 0; b < s; b++)
             unit[b] = a == b;
-        const int regular = fq_solve(gram, 1e-6 * trace / s, unit, factor, column, s);
+        if (regular)
+            fq_substitute(factor, unit, column, s);
         costs[a] = regular && column[a] > 0 ? 4 * T->z[a] * T->z[a] / column[a] : 0;
     }
 }

@@ -1,12 +1,14 @@
 """Greedy growth from many seeds on a packed block of A."""
 
 from libc.stddef cimport ptrdiff_t
+from libc.stdlib cimport free, malloc
 
 
 cdef extern from "growth.h" nogil:
     enum:
         FQ_MULTIPLE
         FQ_MAX_SUPPORT
+        FQ_TILE
 
     ctypedef struct fq_block:
         const float *pairs
@@ -41,6 +43,8 @@ cdef extern from "growth.h" nogil:
     int fq_best_gains(const fq_block *block, fq_support *T, int count, float *best, ptrdiff_t *where)
     void fq_prune(const fq_block *block, fq_support *T, double allowance, ptrdiff_t m)
     void fq_axpy(float c, const float *v, float *out, ptrdiff_t length)
+    void fq_products(const float *pairs, const double *c, ptrdiff_t s, ptrdiff_t m, ptrdiff_t length, double *sums,
+                     double *out)
 
 
 #: Vectors over the measurements are padded with zeros to a multiple of this.
@@ -173,3 +177,21 @@ def add_scaled(float c, const float[::1] v, float[::1] out):
     """`out += c v`"""
     with nogil:
         fq_axpy(c, &v[0], &out[0], v.shape[0])
+
+
+def products(const float[:, ::1] pairs, const double[::1] c, double[:, ::1] out):
+    """`out[i, a] = Σ_b pairs[a, b][i] c_b`, (m, s), summed in double precision, of the packed pairs of s places.
+
+    pairs has at least s(s+1)/2 rows, padded to at least m entries.
+    """
+    cdef Py_ssize_t s = c.shape[0]
+    cdef double *sums
+    if s == 0 or out.shape[0] == 0:
+        return
+    with nogil:
+        sums = <double *>malloc(s * FQ_TILE * sizeof(double))
+        if sums == NULL:
+            with gil:
+                raise MemoryError("no memory for the products of a tile")
+        fq_products(&pairs[0, 0], &c[0], s, out.shape[0], pairs.shape[1], sums, &out[0, 0])
+        free(sums)

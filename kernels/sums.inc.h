@@ -1,23 +1,74 @@
-/* The sums over measurements of support.h, growth.h and gibbs.h, for one level of SIMD: plain loops over vectors whose
-   length is a multiple of FQ_MULTIPLE, which compilers turn into SIMD. */
+/* The sums over measurements of support.h, growth.h and gibbs.h, for one level of SIMD: loops over vectors whose length
+   is a multiple of FQ_MULTIPLE. They are plain where compilers turn them into SIMD. */
+
+/* out[i:] = sum_t c_t rows_t[i:] for so many vectors, a constant where this is inlined. GCC 12 would take plain loops two
+   rows at a time, and number by number. */
+INLINE void AT(fq_combine_part)(const float *const *rows, const float *c, int count, ptrdiff_t i, int vectors, float *out)
+{
+    floats sum[4];
+    for (int v = 0; v < vectors; v++)
+        sum[v] = floats_all(0);
+    for (int t = 0; t < count; t++) {
+        const floats factor = floats_all(c[t]);
+        for (int v = 0; v < vectors; v++)
+            sum[v] = floats_fma(factor, floats_load(rows[t] + i + v * FLOATS), sum[v]);
+    }
+    for (int v = 0; v < vectors; v++)
+        floats_store(out + i + v * FLOATS, sum[v]);
+}
 
 /* out = sum_t c_t rows_t */
 static void AT(fq_combine)(const float *const *rows, const float *c, int count, float *out, ptrdiff_t length)
 {
     ptrdiff_t i = 0;
-    for (; i + 4 * FQ_MULTIPLE <= length; i += 4 * FQ_MULTIPLE) {
-        float sum[4 * FQ_MULTIPLE] = {0};
-        for (int t = 0; t < count; t++)
-            for (int l = 0; l < 4 * FQ_MULTIPLE; l++)
-                sum[l] += c[t] * rows[t][i + l];
-        memcpy(out + i, sum, sizeof sum);
+    for (; i + 4 * FLOATS <= length; i += 4 * FLOATS)
+        AT(fq_combine_part)(rows, c, count, i, 4, out);
+    if (length - i == 3 * FLOATS)
+        AT(fq_combine_part)(rows, c, count, i, 3, out);
+    else if (length - i == 2 * FLOATS)
+        AT(fq_combine_part)(rows, c, count, i, 2, out);
+    else if (length - i == FLOATS)
+        AT(fq_combine_part)(rows, c, count, i, 1, out);
+}
+
+/* sums[a, l] = sum_b pair_ab[l] c_b for l < count, a constant where this is inlined: each pair a >= b is read once. */
+INLINE void AT(fq_tile_products)(const float *pair, const double *c, ptrdiff_t s, ptrdiff_t length, int count,
+                                 double *sums)
+{
+    for (ptrdiff_t a = 0; a < s; a++) {
+        const wide here = wide_all(c[a]);
+        wide mine[FQ_TILE / WIDE];
+        for (int v = 0; v < count / WIDE; v++)
+            mine[v] = wide_all(0);
+        for (ptrdiff_t b = 0; b < a; b++, pair += length) {
+            const wide there = wide_all(c[b]);
+            double *other = sums + b * count;
+            for (int v = 0; v < count / WIDE; v++) {
+                const wide value = wide_load_f32(pair + v * WIDE);
+                mine[v] = wide_fma(there, value, mine[v]);
+                wide_store(other + v * WIDE, wide_fma(here, value, wide_load_f64(other + v * WIDE)));
+            }
+        }
+        for (int v = 0; v < count / WIDE; v++)
+            wide_store(sums + a * count + v * WIDE, wide_fma(here, wide_load_f32(pair + v * WIDE), mine[v]));
+        pair += length;
     }
-    for (; i < length; i += FQ_MULTIPLE) {
-        float sum[FQ_MULTIPLE] = {0};
-        for (int t = 0; t < count; t++)
-            for (int l = 0; l < FQ_MULTIPLE; l++)
-                sum[l] += c[t] * rows[t][i + l];
-        memcpy(out + i, sum, sizeof sum);
+}
+
+/* out[i, a] = sum_b pair_ab[i] c_b in double precision, (m, s), of packed pairs; sums has s * FQ_TILE numbers. */
+static void AT(fq_products)(const float *pairs, const double *c, ptrdiff_t s, ptrdiff_t m, ptrdiff_t length, double *sums,
+                            double *out)
+{
+    for (ptrdiff_t i = 0; i < m;) {
+        const int count = length - i >= FQ_TILE ? FQ_TILE : FQ_MULTIPLE;
+        if (count == FQ_TILE)
+            AT(fq_tile_products)(pairs + i, c, s, length, FQ_TILE, sums);
+        else
+            AT(fq_tile_products)(pairs + i, c, s, length, FQ_MULTIPLE, sums);
+        for (ptrdiff_t l = 0; l < count && i + l < m; l++)
+            for (ptrdiff_t a = 0; a < s; a++)
+                out[(i + l) * s + a] = sums[a * count + l];
+        i += count;
     }
 }
 

@@ -13,6 +13,8 @@
 #define FQ_MULTIPLE 16
 #define FQ_MAX_SUPPORT 64
 #define FQ_FIT_STEPS 12
+/* The measurements whose products are summed together: a multiple of FQ_MULTIPLE. */
+#define FQ_TILE 64
 
 typedef struct {
     const float *pairs;
@@ -43,6 +45,7 @@ static inline const float *fq_pair(const fq_block *block, ptrdiff_t a, ptrdiff_t
 #include "levels.h"
 
 LEAF(fq_combine)
+LEAF(fq_products)
 LEAF(fq_two_dots)
 LEAF(fq_gram)
 LEAF(fq_line_dots)
@@ -50,26 +53,35 @@ LEAF(fq_axpy)
 LEAF(fq_project)
 LEAF(fq_move)
 
-/* Solve (gram + damping) d = b by Cholesky, in place in `factor`; 0 where it is not positive definite. */
-static int fq_solve(const double *gram, double damping, const double *b, double *factor, double *d, int s)
+/* The Cholesky factor of gram + damping; 0 where that is not positive definite. */
+static int fq_factor(const double *gram, double damping, double *factor, int s)
 {
     for (int a = 0; a < s; a++) {
         double *row = factor + a * FQ_MAX_SUPPORT;
-        double value = b[a];
         for (int c = 0; c <= a; c++) {
             const double *other = factor + c * FQ_MAX_SUPPORT;
             double sum = gram[a * FQ_MAX_SUPPORT + c] + (a == c ? damping : 0);
             for (int k = 0; k < c; k++)
                 sum -= row[k] * other[k];
-            if (c < a) {
+            if (c < a)
                 row[c] = sum / other[c];
-                value -= row[c] * d[c];
-            } else {
-                if (!(sum > 0))
-                    return 0;
+            else if (sum > 0)
                 row[a] = sqrt(sum);
-            }
+            else
+                return 0;
         }
+    }
+    return 1;
+}
+
+/* Solve for d, given the Cholesky factor of the matrix and the right-hand side b. */
+static void fq_substitute(const double *factor, const double *b, double *d, int s)
+{
+    for (int a = 0; a < s; a++) {
+        const double *row = factor + a * FQ_MAX_SUPPORT;
+        double value = b[a];
+        for (int c = 0; c < a; c++)
+            value -= row[c] * d[c];
         d[a] = value / row[a];
     }
     for (int a = s - 1; a >= 0; a--) {
@@ -78,7 +90,6 @@ static int fq_solve(const double *gram, double damping, const double *b, double 
             value -= factor[c * FQ_MAX_SUPPORT + a] * d[c];
         d[a] = value / factor[a * FQ_MAX_SUPPORT + a];
     }
-    return 1;
 }
 
 /* out = sum_a c_a M_a over the rows of M */
@@ -119,8 +130,9 @@ static void fq_residual(const fq_block *block, fq_support *T)
 static void fq_step(const double *gram, double *damping, const double *b, double trace, double *d, int s)
 {
     double factor[FQ_MAX_SUPPORT * FQ_MAX_SUPPORT];
-    while (!fq_solve(gram, *damping, b, factor, d, s))
+    while (!fq_factor(gram, *damping, factor, s))
         *damping = 10 * *damping + 1e-6 * trace / s + 1e-30;
+    fq_substitute(factor, b, d, s);
 }
 
 /* The same where z >= 0: members at zero move only up. */

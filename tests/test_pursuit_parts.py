@@ -1,13 +1,16 @@
 """The parts of pursuit: what it keeps of A, extension over all coordinates, and the broad search."""
 
+import naive
 import numpy as np
 import pytest
 
 import fastquad as fq
+from fastquad._kernels import growth as kernel
 from fastquad.solvers.parts.descent import GrowingBlock
 from fastquad.solvers.pursuit.beam import _distinct, beam
 from fastquad.solvers.pursuit.extension import Extension, Support
 from fastquad.solvers.pursuit.growth import Growth
+from fastquad.solvers.pursuit.members import Members
 from fastquad.solvers.pursuit.pairs import PairStore
 
 
@@ -51,6 +54,37 @@ def test_pairs_come_from_the_block_from_rows_and_one_by_one(case):
     np.testing.assert_allclose(
         store.products(places, z)[:, :40].T, np.einsum("t,itj->ij", z[1:3], with_rows), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize(("m", "s"), [(1, 1), (16, 3), (30, 7), (64, 5), (100, 20), (131, 70)])
+def test_products_of_packed_pairs(m, s):
+    rng = np.random.default_rng(m)
+    rows, columns = np.tril_indices(s)
+    # One more than is asked for, as where a support has room to grow.
+    pairs = np.full((rows.size + 1, -(-m // kernel.MULTIPLE) * kernel.MULTIPLE), np.nan, dtype=np.float32)
+    pairs[:-1, :m] = rng.standard_normal((rows.size, m))
+    A, z, W = np.empty((m, s, s)), rng.standard_normal(s), np.empty((m, s))
+    A[:, rows, columns] = A[:, columns, rows] = pairs[:-1, :m].T
+    kernel.products(pairs, z, W)
+    np.testing.assert_allclose(W, naive.products(A, z), rtol=0, atol=1e-14 * s)
+
+
+def test_a_support_that_grows_has_the_products_of_its_block(case):
+    """Its pairs come from the block, from rows and one by one, and are not lost when a row is dropped."""
+    A, _, _, store = case
+    driven(store.read_block(10), A)
+    driven(store.read_rows([50, 20]), A)
+    members, rng = Members(store), np.random.default_rng(0)
+    places = np.zeros(0, dtype=np.intp)
+    for added in ([4, 50, 60], [9], [70, 71], [20]):
+        places = np.append(places, added)
+        driven(store.read_pairs(places, places), A)
+        members.grow(places)
+        z, block = rng.standard_normal(places.size), A.block(store.order[places])
+        np.testing.assert_allclose(members.products(z), block @ z, rtol=0, atol=1e-5)
+        if 60 in added:
+            del store.rows[50]
+    assert driven(store.read_pairs(places[::-1], places), A)[1] == 0
 
 
 def test_extension_finds_the_rest_from_the_rows_of_the_largest(case):

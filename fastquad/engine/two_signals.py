@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from fastquad.engine.challenge import CHALLENGE
-from fastquad.numerics.levenberg_marquardt import descend
+from fastquad.numerics.levenberg_marquardt import by_products
 from fastquad.typing import Float, Indices
 
 # The share of ‖r‖² below which nothing is left.
@@ -47,7 +47,7 @@ def second_signal(y: Float, x: Float, block: Float, r: Float, *, turning: bool) 
         """The products of both signals, in turn."""
         return (flat @ d.reshape(-1, 2)).reshape(m, -1)
 
-    descent = descend(y, pair.reshape(-1), products, CHALLENGE, turning=True)
+    descent = by_products(y, pair.reshape(-1), products, CHALLENGE, turning=True)
     share = descent.square / max(left, 1e-300)
     found = share < _NOTHING or (where.size == x.size and _no_chance(share, x, m, turning))
     return _smaller_share(descent.z, turning) if found else 0.0

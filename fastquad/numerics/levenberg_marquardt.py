@@ -240,10 +240,10 @@ def on_block(
     """Levenberg–Marquardt with all of `Ã_i[S, S]`, (m, s, s), in memory: z (s,) is the start."""
     m, s, _ = block.shape
     flat = block.reshape(m * s, s)
-    return descend(y, z, lambda d: (flat @ d).reshape(m, s), rule, free=free, turning=turning)
+    return by_products(y, z, lambda d: (flat @ d).reshape(m, s), rule, free=free, turning=turning)
 
 
-def descend(
+def by_products(
     y: Float,
     z: Float,
     products: Callable[[Float], Float],
@@ -252,7 +252,7 @@ def descend(
     free: Indices | None = None,
     turning: bool = False,
 ) -> Descent:
-    """Levenberg–Marquardt from z where products, (m, s) for a vector (s,), read no A."""
+    """Levenberg–Marquardt from z (s,), where `products(d)` is `Ã_i[S, S] d`, (m, s), in memory of its own."""
     descent = Descent(y, z, products(z), free, turning=turning)
     while not (descent.finished(rule) or descent.ends()):
         d = descent.direction()

@@ -8,6 +8,7 @@ step is computed again; what still goes below zero is set to zero. The step is a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import lapack
@@ -73,10 +74,15 @@ def on_block(y: Float, z: Float, block: Float) -> NonnegativeDescent:
     """A descent with all of `Ã_i[S, S]`, (m, s, s), in memory: z (s,), which is not negative, is the start."""
     m, s, _ = block.shape
     flat = block.reshape(m * s, s)
-    descent = NonnegativeDescent(y, z, (flat @ z).reshape(m, s))
+    return by_products(y, z, lambda d: (flat @ d).reshape(m, s))
+
+
+def by_products(y: Float, z: Float, products: Callable[[Float], Float]) -> NonnegativeDescent:
+    """A descent from z (s,), which is not negative, where `products(d)` is `Ã_i[S, S] d`, (m, s)."""
+    descent = NonnegativeDescent(y, z, products(z))
     while not descent.finished():
         proposal = descent.proposal()
-        descent.advance(proposal, (flat @ proposal).reshape(m, s))
+        descent.advance(proposal, products(proposal))
     return descent
 
 

@@ -11,16 +11,17 @@ about 2 ln n. One that is added by mistake does no harm while |S| < m: its value
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.measurements.contractions import Block
-from fastquad.numerics import quartic
-from fastquad.numerics.levenberg_marquardt import Rule, on_block
-from fastquad.numerics.nonnegative import on_block as nonnegative_on_block
+from fastquad.numerics import levenberg_marquardt, nonnegative, quartic
+from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.solvers.parts.descent import GrowingBlock
+from fastquad.solvers.pursuit.members import Members
 from fastquad.solvers.pursuit.pairs import PairStore, Single
 from fastquad.typing import Asks, Float, Indices
 
@@ -79,11 +80,11 @@ class Extension:
         if support.places.size > limit:
             return support
         last = self.store.rows_read + max_rows
-        misses, share = 0, _SOME
-        support = yield from self._refit(support.places, support.z)
+        misses, share, members = 0, _SOME, Members(self.store)
+        support, r = yield from self._refit(members, support.places, support.z)
         while support.places.size < limit and support.rss > EXACT_RESIDUAL**2 * self.square:
             yield from self._read_strongest(support, share, last - self.store.rows_read)
-            best, gain, value = yield from self._best(support)
+            best, gain, value = yield from self._best(support, r)
             statistic, unit = gain * (m - support.places.size), max(support.rss - gain, 0.0)
             if statistic < threshold * unit:
                 if share < _MOST and self._unread(support, _MOST) and self.store.rows_read < last:
@@ -94,7 +95,8 @@ class Extension:
                     break
             last += self.width * (statistic > 2 * threshold * unit)
             added = best + np.arange(self.width)
-            support = yield from self._refit(np.append(support.places, added), np.append(support.z, value))
+            places, z = np.append(support.places, added), np.append(support.z, value)
+            support, r = yield from self._refit(members, places, z)
         return support
 
     def affordable(self, support: Support, max_rows: int) -> bool:
@@ -113,21 +115,25 @@ class Extension:
         """Read rows of the largest members."""
         yield from self.store.read_rows(self._unread(support, share)[: max(0, max_rows)], keep=support.places)
 
-    def _best(self, support: Support) -> Asks[tuple[int, float, Float]]:
-        """The coordinate (or the first of the pair) with the largest gain, its gain, and its value or values."""
-        store, z = self.store, support.z
-        precise = support.rss < _SINGLE**2 * self.square
-        block = (yield from self._precise(support)) if precise else store.block(support.places)
-        r = (self.y if precise else self.target) - (block @ z) @ z
+    def _best(self, support: Support, r: Float) -> Asks[tuple[int, float, Float]]:
+        """The coordinate (or the first of the pair) with the largest gain, its gain, and its value or values.
+
+        r is what the support leaves of y, (m,).
+        """
+        store = self.store
         if store.centre:
             r = r - r.mean()
-        u, change = self._changes(r, store.products(support.places, z), self.diagonals)
+        W = store.products(support.places, support.z)
+        u, change = self._changes(r, W, self.diagonals)
         change[support.places[:: self.width] // self.width] = 0.0
         named = np.argsort(change, kind="stable")[:_NAMED]
-        if store.missing(support.places):
+        missing = np.isin(support.places, store.missing(support.places))
+        if missing.any():
             places = (self.width * named[:, None] + np.arange(self.width)).reshape(-1)
             yield from store.read_pairs(support.places, places)
-            W = np.einsum("t,tjl->jl", z, store.between(support.places, places))
+            # Add what the members without rows contribute.
+            rest = store.between(support.places[missing], places)
+            W = W[places] + np.einsum("t,tjl->jl", support.z[missing], rest)
             u, change = self._changes(r, W.astype(np.float32), self.diagonals[places])
         else:
             u, change = u[named], change[named]
@@ -157,18 +163,25 @@ class Extension:
         u = 0.5 * np.linalg.solve(G, c[:, :, None])[:, :, 0]
         return u, -2 * np.einsum("ja,ja->j", c, u)
 
-    def _refit(self, places: Indices, z: Float) -> Asks[Support]:
-        """Fit in the precision of the pairs, and in double precision once their rounding shows."""
+    def _refit(self, members: Members, places: Indices, z: Float) -> Asks[tuple[Support, Float]]:
+        """Fit in the precision of the pairs, and in double precision once their rounding shows; what is left of y."""
         yield from self.store.read_pairs(places, places)
-        support = self._fitted(self.target, self.store.block(places), Support(places, z, np.inf), _STEP)
+        members.grow(places)
+        support, r = self._fitted(self.target, members.products, Support(places, z, np.inf), _STEP)
         if support.rss < _SINGLE**2 * self.square:
-            support = yield from self.polish(support)
-        return support
+            return (yield from self._polished(support))
+        return support, r
 
     def polish(self, support: Support) -> Asks[Support]:
         """Fit in double precision, to A itself."""
+        return (yield from self._polished(support))[0]
+
+    def _polished(self, support: Support) -> Asks[tuple[Support, Float]]:
+        """The fit in double precision, and what is left of y."""
         block = yield from self._precise(support)
-        return self._fitted(self.y, block, support, _POLISH)
+        m, s, _ = block.shape
+        flat = block.reshape(m * s, s)
+        return self._fitted(self.y, lambda z: (flat @ z).reshape(m, s), support, _POLISH)
 
     def _precise(self, support: Support) -> Asks[Float]:
         """The block of a support in double precision."""
@@ -177,10 +190,12 @@ class Extension:
             return (yield from self.cache.read(places))
         return (yield Block(places))
 
-    def _fitted(self, y: Float, block: Float, support: Support, rule: Rule) -> Support:
-        """Levenberg–Marquardt on a support whose block is in memory."""
+    def _fitted(
+        self, y: Float, products: Callable[[Float], Float], support: Support, rule: Rule
+    ) -> tuple[Support, Float]:
+        """Levenberg–Marquardt on a support, whose products (m, s) are given as a function, and what is left of y."""
         if self.nonnegative:
-            bounded = nonnegative_on_block(y, support.z, block)
-            return Support(support.places, bounded.z, bounded.square)
-        descent = on_block(y, support.z, block, rule, turning=self.width > 1)
-        return Support(support.places, descent.z, descent.square)
+            bounded = nonnegative.by_products(y, support.z, products)
+            return Support(support.places, bounded.z, bounded.square), -bounded.r
+        descent = levenberg_marquardt.by_products(y, support.z, products, rule, turning=self.width > 1)
+        return Support(support.places, descent.z, descent.square), -descent.r

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fastquad._kernels import growth as kernel
 from fastquad.engine.requests import Expect
 from fastquad.measurements.contractions import Block
+from fastquad.solvers.pursuit.singles import Singles
 from fastquad.typing import Asks, Float, Indices
 
 # The number of entries of A in one request.
@@ -43,11 +44,11 @@ class PairStore:
     p: int = 0
     rows: dict[int, Single] = field(default_factory=dict)
     rows_read: int = 0
-    single: dict[tuple[int, int], Single] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.length = -(-self.m // kernel.MULTIPLE) * kernel.MULTIPLE
         self.pairs = np.zeros((0, self.length), dtype=np.float32)
+        self.singles = Singles(len(self.order), self.length)
 
     def padded(self, vector: Float) -> Single:
         """A vector over the measurements, padded for the kernels."""
@@ -61,10 +62,6 @@ class PairStore:
             return
         pairs = np.zeros((p * (p + 1) // 2, self.length), dtype=np.float32)
         pairs[: len(self.pairs)] = self.pairs
-        for a in range(self.p, p):
-            for b in self.rows:
-                if b < p:
-                    pairs[_packed(a, b)] = self.rows[b][a]
         new = np.array([a for a in range(self.p, p) if a not in self.rows], dtype=np.intp)
         others = np.array([a for a in range(p) if a not in self.rows], dtype=np.intp)
         for part in _parts(new, self.m * p):
@@ -126,40 +123,50 @@ class PairStore:
 
     def read_pairs(self, places: Indices, others: Indices) -> Asks[None]:
         """Read the pairs of places × others that are neither in a row nor in the block."""
-        lacking = [(int(a), int(b)) for a in places for b in others if self._pair(int(a), int(b)) is None]
-        if not lacking:
+        a, b = np.repeat(places, others.size), np.tile(others, places.size)
+        inside, in_row = self._where(a, b)
+        left = np.flatnonzero(~(inside | in_row))
+        lacking = left[self.singles.find(a[left], b[left]) < 0]
+        if not lacking.size:
             return
-        rows, columns = (np.array(sorted(set(side)), dtype=np.intp) for side in zip(*lacking, strict=True))
+        a, b = a[lacking], b[lacking]
+        rows, columns = np.unique(a), np.unique(b)
         fresh = yield from self._read(rows, columns)
-        for a, b in lacking:
-            pair = fresh[np.searchsorted(rows, a), np.searchsorted(columns, b)]
-            self.single[max(a, b), min(a, b)] = pair.copy()
+        # A pair may come in both orders: keep it once.
+        _, first = np.unique(_packed(np.maximum(a, b), np.minimum(a, b)), return_index=True)
+        a, b = a[first], b[first]
+        self.singles.add(a, b, fresh[np.searchsorted(rows, a), np.searchsorted(columns, b)])
 
-    def _pair(self, a: int, b: int) -> Single | None:
-        """The entries of a pair, or None if they have not been read."""
-        if max(a, b) < self.p:
-            return self.pairs[_packed(max(a, b), min(a, b))]
-        row = self.rows.get(a)
-        if row is not None:
-            return row[b]
-        row = self.rows.get(b)
-        return self.single.get((max(a, b), min(a, b))) if row is None else row[a]
+    def _where(self, a: Indices, b: Indices) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which of the pairs (a, b) are in the block, and which others are in a row."""
+        with_row = np.zeros(len(self.order), dtype=bool)
+        with_row[list(self.rows)] = True
+        inside = np.maximum(a, b) < self.p
+        return inside, ~inside & (with_row[a] | with_row[b])
+
+    def take(self, a: Indices, b: Indices) -> Single:
+        """`Ã_i[a, b]/scale` of pairs (a, b) that have been read, (pairs, length)."""
+        inside, in_row = self._where(a, b)
+        if inside.all():
+            return self.pairs[_packed(np.maximum(a, b), np.minimum(a, b))]
+        out = np.empty((a.size, self.length), dtype=np.float32)
+        out[inside] = self.pairs[_packed(np.maximum(a, b), np.minimum(a, b))[inside]]
+        for i in np.flatnonzero(in_row).tolist():
+            row, other = self.rows.get(int(a[i])), int(b[i])
+            out[i] = self.rows[other][a[i]] if row is None else row[other]
+        single = ~(inside | in_row)
+        out[single] = self.singles.at(self.singles.find(a[single], b[single]))
+        return out
 
     def between(self, places: Indices, others: Indices) -> Single:
         """`Ã_i[a, b]/scale` of pairs that have been read, (places, others, length)."""
-        if max(places.max(), others.max()) < self.p:
-            return self.pairs[_packed(np.maximum.outer(places, others), np.minimum.outer(places, others))]
-        return np.array([[self._pair(int(a), int(b)) for b in others] for a in places])
+        found = self.take(np.repeat(places, others.size), np.tile(others, places.size))
+        return found.reshape(places.size, others.size, self.length)
 
     def diagonals(self) -> Single:
         """`Ã_i[a, a]/scale` of the block, (p, length)."""
         place = np.arange(self.p)
         return self.pairs[_packed(place, place)]
-
-    def block(self, places: Indices) -> Float:
-        """`Ã_i[S, S]`, (m, s, s), of places whose pairs have been read."""
-        chosen = self.between(places, places)
-        return np.ascontiguousarray(chosen[:, :, : self.m].transpose(2, 0, 1), dtype=np.float64) * self.scale
 
     def products(self, places: Indices, z: Float) -> Single:
         """The products of the signal with values z at those places that have rows, at every place: (n, length)."""
