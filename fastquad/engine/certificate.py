@@ -15,6 +15,7 @@ rounding), the answer is doubted
     relabelling   if a signed relabelling of the coordinates leaves the A_i as they are: mirrors, shifts, exchanges; or
                   if opposite values cancel at two coordinates outside of S, which are measured alike
     subsystem     if some coordinates are seen by no more measurements than they are: those have other values as well
+    flat          if no matrix sees a change of x that makes another signal as sparse
     chance        if the entries take so few values that another signal may fit by chance
     refutation    if a descent from another start ends at another signal, where such descents are quick
 
@@ -35,6 +36,7 @@ import numpy as np
 from fastquad.engine.answer import Answer, Known
 from fastquad.engine.challenge import CHALLENGE, CHALLENGE_ENTRIES, CHALLENGE_INDEPENDENT, starts
 from fastquad.engine.entries import Entries, few_valued, sample_entries
+from fastquad.engine.flat import another_on_flat
 from fastquad.engine.problem import Problem
 from fastquad.engine.rivals import NAMED, Measure, names
 from fastquad.engine.steps import EXACT_RESIDUAL
@@ -127,11 +129,19 @@ def certify(
         return Certificate(x, residual, Status.AMBIGUOUS, doubt)
     status, doubt = tests.span()
     if status is Status.EXACT:
-        doubt = (yield from tests.rivals()) or (yield from tests.chance()) or (yield from refuted(tests))
+        doubt = (yield from tests.rivals()) or (yield from tests.chance())
+        if not doubt and answer.outside.size and (problem.m <= answer.allowed.size or _open(tests)):
+            doubt = yield from another_on_flat(problem, x)
+        doubt = doubt or (yield from refuted(tests))
     if status is Status.EXACT and doubt:
         status = Status.AMBIGUOUS
     error = tests.error() if residual > 1e-12 else 0.0
     return Certificate(x, residual, status, doubt, error, tests.twin)
+
+
+def _open(tests: Twins) -> bool:
+    """Whether some direction is not seen although there are more measurements than unknowns."""
+    return tests.overdetermined and not tests.seen_everywhere
 
 
 def _shown_by_few(tests: Twins) -> Asks[bool]:

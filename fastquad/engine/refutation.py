@@ -34,9 +34,13 @@ _ENOUGH = 12
 _BACK = 1e-3
 
 
-def starts(entries: int, *, independent: bool) -> int:
-    """The number of descents on a block of this many entries that are worth their time; 0 if it is too large."""
-    count = int((_WORK if independent else _WORK_STRUCTURED) // (_STEPS * max(entries, 1)))
+def starts(m: int, n: int, s: int, *, independent: bool) -> int:
+    """The number of descents on n coordinates, s of them nonzero, that are worth their time; 0 if it takes too long.
+
+    Where there are no more measurements than coordinates, the descents are on the nonzero ones alone.
+    """
+    size = n if independent or m > n else s
+    count = int((_WORK if independent else _WORK_STRUCTURED) // (_STEPS * m * max(size, 1) ** 2))
     return min(count, _MOST) if count >= _FEWEST else 0
 
 

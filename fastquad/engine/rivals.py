@@ -142,11 +142,11 @@ class Tests:
 
     def dominated(self) -> str:
         """Whether a few measurements are so much larger than the others that only they count."""
-        weight = np.einsum("ij,ij->i", self.answer.columns, self.answer.columns)
-        # Each measurement relative to its own size: the large ones hide that the small ones do not fit.
-        scale = np.sqrt(weight) * self.norm + np.abs(self.problem.y)
-        if float(np.median(np.abs(self.answer.r) / np.maximum(scale, 1e-300))) < _EXPLAINED:
+        # Each measurement relative to itself: the large ones hide whether the small ones fit.
+        size = np.abs(self.problem.y)
+        if float(np.median(np.abs(self.answer.r)[size > 0] / size[size > 0])) < _EXPLAINED:
             return ""
+        weight = np.einsum("ij,ij->i", self.answer.columns, self.answer.columns)
         effective = float(weight.sum()) ** 2 / max(float(weight @ weight), 1e-300)
         if effective > _EFFECTIVE * self.answer.s:
             return ""

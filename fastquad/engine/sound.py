@@ -12,7 +12,7 @@ import numpy as np
 
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
-from fastquad.measurements.contractions import FirstProducts, WeightedSum
+from fastquad.measurements.contractions import FirstProducts, Matrices, WeightedSum
 from fastquad.typing import Asks, Float, Indices, T
 
 
@@ -37,6 +37,11 @@ def of_rows(tests: Asks[T], rows: Indices, m: int) -> Asks[T]:
         elif isinstance(request, FirstProducts):
             some = rows[: request.count]
             answer = (yield FirstProducts(request.x, int(some[-1]) + 1))[some]
+        elif isinstance(request, Matrices):
+            parts: list[Float] = []
+            for row in rows[request.first : request.last]:
+                parts.append((yield Matrices(int(row), int(row) + 1)))
+            answer = np.concatenate(parts)
         else:
             answer = (yield request)[rows]
 

@@ -18,6 +18,7 @@ import numpy as np
 from fastquad.engine.answer import Answer
 from fastquad.engine.certificate import Certificate, certify
 from fastquad.engine.entries import Entries, sample_entries
+from fastquad.engine.flat import another_on_flat
 from fastquad.engine.problem import Problem
 from fastquad.engine.rivals import Measure, names
 from fastquad.engine.twins import Twins
@@ -70,6 +71,7 @@ def _certify_values(
     # Ignore undetermined directions: only another signal of these values counts.
     tests = Twins(answer, diagonals, answer.rounding(diagonals), measure, entries)
     doubt = _one_changed(answer, tests, values) or (yield from tests.symmetry()) or (yield from tests.relabelling())
+    doubt = doubt or (yield from another_on_flat(problem, x, values))
     if doubt:
         return Certificate(x, answer.residual, Status.AMBIGUOUS, doubt, twin=tests.twin)
     entries = entries or (yield from sample_entries(problem))

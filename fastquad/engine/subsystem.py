@@ -18,8 +18,10 @@ from fastquad.engine.answer import positions
 from fastquad.engine.challenge import CHALLENGE
 from fastquad.engine.rivals import Tests, expand, names
 from fastquad.engine.steps import EXACT_RESIDUAL
+from fastquad.numerics.independence import Gram
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.numerics.matching import square_part
+from fastquad.numerics.symmetry import fixed_direction
 from fastquad.typing import Asks, Float, Indices
 
 # The number of starts for another solution, and their size relative to x there.
@@ -103,7 +105,7 @@ def subsystem(tests: Tests) -> Asks[str]:
     limit = tests.need * tests.delta / (2 * tests.norm)
     part = hardly_seen(answer.columns, limit, answer.residual if noisy else None)
     if part is None:
-        return ""
+        return "" if noisy else (yield from _in_a_basis(tests))
     S = answer.S[part.unknowns]
     block = yield from answer.block()
     if block is None:
@@ -116,3 +118,43 @@ def subsystem(tests: Tests) -> Asks[str]:
         if twin is not None and tests.another(twin):
             return tests.shown()
     return part.doubt(names(S))
+
+
+def _in_a_basis(tests: Tests) -> Asks[str]:
+    """The same for directions of x that are no coordinates: as many as there are measurements that alone see them.
+
+    Such a measurement is fitted whatever it is: its row of W is in no span of the others.
+    """
+    answer, problem = tests.answer, tests.problem
+    rows = _fitted_alone(answer.columns, answer.gram)
+    if rows.size == 0 or rows.size >= problem.m - 1:
+        return ""
+    values, vectors = np.linalg.svd(np.delete(tests._scaled(answer.columns), rows, axis=0))[1:]
+    directions = vectors[np.count_nonzero(values > tests.need) :]
+    block = yield from answer.block()
+    if block is None or len(directions) == 0 or problem.fixed:
+        return ""
+    bent = np.abs(directions @ block[rows] @ directions.T).max(initial=0.0)
+    if bent <= _ROUNDING * float(np.abs(block).max(initial=0.0)):
+        return ""  # linear equations, which have one solution
+    rng = np.random.default_rng(3)
+    for attempt in range(_STARTS):
+        moved = answer.x.copy()
+        moved[answer.S] += _SIZES[attempt % len(_SIZES)] * tests.norm * (rng.standard_normal(len(directions)) @ directions)
+        twin = yield from tests.refit(moved, answer.S)
+        if twin is not None and tests.another(twin):
+            return tests.shown()
+    count = f"{len(directions)} directions of x" if len(directions) > 1 else "one direction of x"
+    return f"Only {rows.size} measurements see {count}: other values may fit as well."
+
+
+def _fitted_alone(columns: Float, gram: Gram) -> Indices:
+    """The measurements that least squares on these columns fits whatever they are: of leverage one.
+
+    `P e` with the projection P off the span of the columns and a random e: it is zero where the diagonal of P is.
+    """
+    if gram.factor is None:
+        return np.zeros(0, dtype=np.intp)
+    e = fixed_direction(len(columns))
+    left = e - columns @ gram.solve(columns.T @ e)
+    return np.flatnonzero(np.abs(left) < _ROUNDING * np.abs(e))

@@ -278,14 +278,14 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
 def refuted(case: Turned, entries: Entries) -> Asks[bool]:
     """Whether descents from other starts find another exact answer; the doubt is noted."""
     problem = case.problem
-    for where in (np.arange(problem.n), case.S):
-        count = starts_to_refute(problem.m * where.size**2, independent=entries.independent)
-        if count == 0 or where.size > problem.m:
-            continue
-        # Without more independent measurements than coordinates there are always others that are dense.
-        if where.size > case.S.size and not _all_seen(case, case.x, (yield Products(case.x))):
+    count = starts_to_refute(problem.m, problem.n, case.S.size, independent=entries.independent)
+    for where in (np.arange(problem.n), case.S) if count else ():
+        if where.size > problem.m:
             continue
         block = yield Block(where)
+        # Without more independent measurements than coordinates there are always others that are dense.
+        if where.size > case.S.size and not _all_seen(case, case.x, block @ case.x):
+            continue
 
         def far(z: Float, where: Indices = where) -> float:
             return away(case, expand(z, where, problem.n))

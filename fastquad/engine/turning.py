@@ -28,6 +28,7 @@ from fastquad.engine import turned_twins
 from fastquad.engine.answer import BLOCK_BYTES
 from fastquad.engine.certificate import Certificate, Doubt
 from fastquad.engine.entries import Entries, sample_entries
+from fastquad.engine.flat import another_on_flat
 from fastquad.engine.problem import Problem
 from fastquad.engine.rivals import hidden, squares
 from fastquad.measurements.contractions import Block, Diagonals, Products
@@ -388,4 +389,8 @@ def _status(case: Turned, problem: Problem, entries: Entries | None) -> Asks[Sta
         return Status.AMBIGUOUS
     if (yield from case.twins(diagonals, entries)) or case.by_chance(entries):
         return Status.AMBIGUOUS
+    if s < problem.n:
+        case.doubt = yield from another_on_flat(problem, case.x)
+        if case.doubt:
+            return Status.AMBIGUOUS
     return Status.AMBIGUOUS if (yield from turned_twins.refuted(case, entries)) else Status.EXACT

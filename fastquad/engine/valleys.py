@@ -80,13 +80,20 @@ def challenged(tests: Tests, independent: bool) -> Asks[str]:
 def refuted(tests: Tests) -> Asks[str]:
     """Why an exact answer may not be the only one; empty if descents from other starts find no other."""
     answer, problem = tests.answer, tests.problem
+    count = refutation.starts(problem.m, answer.allowed.size, answer.s, independent=_independent(tests))
+    if count == 0:
+        return ""
     for where in (answer.allowed, answer.S):
-        everything = np.union1d(where, problem.known) if problem.fixed else where
-        count = refutation.starts(problem.m * everything.size**2, independent=_independent(tests))
-        if count == 0 or where.size >= problem.m or not (where is answer.S or (yield from _overdetermined(tests))):
+        if where.size >= problem.m:
             continue
+        everything = np.union1d(where, problem.known) if problem.fixed else where
         block = answer.held() if everything.size == answer.places.size else None
         block = block if block is not None else (yield Block(everything))
+        W = np.zeros_like(answer.W)
+        W[:, everything] = block @ answer.x[everything]
+        # With no more independent measurements than coordinates there are always others that are dense.
+        if where.size > answer.s and not tests.sees_all(answer.z, W):
+            continue
 
         def away(z: Float, everything: Indices = everything) -> float:
             return tests.away(expand(z, everything, problem.n))
@@ -98,12 +105,6 @@ def refuted(tests: Tests) -> Asks[str]:
                 return tests.shown()
         return ""
     return ""
-
-
-def _overdetermined(tests: Tests) -> Asks[bool]:
-    """Whether there are more independent measurements than coordinates; else there are always others that are dense."""
-    yield from tests.answer.complete()
-    return tests.sees_all(tests.answer.z, tests.answer.W)
 
 
 def _independent(tests: Tests) -> bool:

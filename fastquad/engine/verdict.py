@@ -35,6 +35,7 @@ from fastquad.engine.by_transform import NOT_SHOWN, certify_by_transform, doubt_
 from fastquad.engine.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.challenge import CHALLENGE_ENTRIES
 from fastquad.engine.problem import Problem
+from fastquad.engine.refutation import starts
 from fastquad.engine.sound import of_rows, sound
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
 from fastquad.engine.structured import better_values, certify_structured, other_values_fit
@@ -106,7 +107,8 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if exact_enough(problem, outcome.residual):
         if problem.prior is None or not problem.prior.decoded:
             return (yield from _certified(problem, outcome))
-        if outcome.residual < EXACT_RESIDUAL:
+        # Without an error, nothing has shown that the measurements determine the code: a budget ended it.
+        if outcome.residual < EXACT_RESIDUAL and outcome.error is not None:
             return Verdict(Status.EXACT if determined else Status.UNDETERMINED, outcome)
     if outcome.end is End.AGREES and outcome.outliers is not None and not problem.bilinear:
         return (yield from _for_most(problem, outcome, outcome.outliers))
@@ -163,7 +165,8 @@ def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 
 def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:
     """The certificate of an answer that fits to rounding, by the tests for its kind."""
-    if problem.by_transform:
+    # Of small problems matrices tell more: whether descents from other starts find another answer.
+    if problem.by_transform and not starts(problem.m, problem.n, problem.n, independent=False):
         found = yield from certify_by_transform(problem, outcome.x, outcome.entries)
         if found is not None:
             return found

@@ -151,7 +151,7 @@ def groups(strength: Float, level: float) -> list[Indices]:
 
 
 @lru_cache(maxsize=16)
-def _direction(m: int) -> Float:
+def fixed_direction(m: int) -> Float:
     """A fixed random vector, shared by all callers: do not write to it."""
     return np.random.default_rng(0).standard_normal(m) / math.sqrt(m)
 
@@ -166,7 +166,7 @@ def alike(columns: Float, tolerance: float) -> Indices:
         apart = squares + squares[:, None] - 2 * (columns.T @ columns)
         return _components(apart <= close**2)[1].astype(np.intp)
     # Columns that agree have nearly the same random projection: compare neighbours in that order in full.
-    projected = _direction(m) @ columns
+    projected = fixed_direction(m) @ columns
     order = np.argsort(projected, kind="stable")
     label = np.arange(n)
     for position in np.flatnonzero(np.diff(projected[order]) <= close):
