@@ -42,7 +42,7 @@ from fastquad.engine.rivals import NAMED, Measure, names
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.twins import Twins
 from fastquad.engine.two_signals import second_signal
-from fastquad.engine.valleys import challenged, refuted
+from fastquad.engine.valleys import challenged, refuted, searched_everywhere
 from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.solution import Status
@@ -111,6 +111,11 @@ def certify(
     problem: Problem, x: Float, known: Known | None = None, entries: Entries | None = None
 ) -> Asks[Certificate]:
     """Clean an x that fits to rounding, and look for another signal that fits as well."""
+    if (known is None or known.W is None) and searched_everywhere(problem, entries):
+        # All of it will be needed: with it no part is read twice.
+        block = yield Block(np.arange(problem.n))
+        W = block @ x
+        known = Known(W, W @ x - problem.y, members=np.arange(problem.n), block=block)
     answer = yield from Answer.read(problem, x, known)
     yield from answer.clean()
     x, residual = answer.x, answer.residual

@@ -66,8 +66,8 @@ _EXPLAINED_BY_OTHERS = 0.1
 _SPARE_BITS = 20
 # The least number of matrices in which a value that is common would repeat.
 _ENOUGH_TO_REPEAT = 8
-# The number of directions in which a line is looked for.
-_LINES = 4
+# The number of directions in which a line is looked for, and how far from it its signals are at the most.
+_LINES, _ON_LINE = 4, 1e-3
 
 
 class Twins(Tests):
@@ -118,7 +118,8 @@ class Twins(Tests):
             start = answer.x.copy()
             start[answer.allowed] += self.norm * v
             twin = yield from self.refit(start, np.flatnonzero(start))
-            if twin is not None and self.another(twin):
+            # On the line, but for rounding: elsewhere there are others wherever equations are fewer than coordinates.
+            if twin is not None and apart(twin, start) < _ON_LINE and self.another(twin):
                 return self.shown()
         return ""
 

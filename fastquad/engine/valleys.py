@@ -23,6 +23,8 @@ from fastquad.engine.challenge import (
     Met,
     starts,
 )
+from fastquad.engine.entries import Entries
+from fastquad.engine.problem import Problem
 from fastquad.engine.rivals import Tests, expand
 from fastquad.measurements.contractions import Block
 from fastquad.numerics.levenberg_marquardt import on_block
@@ -80,14 +82,15 @@ def challenged(tests: Tests, independent: bool) -> Asks[str]:
 def refuted(tests: Tests) -> Asks[str]:
     """Why an exact answer may not be the only one; empty if descents from other starts find no other."""
     answer, problem = tests.answer, tests.problem
-    count = refutation.starts(problem.m, answer.allowed.size, answer.s, independent=_independent(tests))
+    independent = tests.entries is None or tests.entries.independent
+    count = refutation.starts(problem.m, answer.allowed.size, answer.s, independent=independent)
     if count == 0:
         return ""
     for where in (answer.allowed, answer.S):
         if where.size >= problem.m:
             continue
         everything = np.union1d(where, problem.known) if problem.fixed else where
-        block = answer.held() if everything.size == answer.places.size else None
+        block = answer.known.on(everything)
         block = block if block is not None else (yield Block(everything))
         W = np.zeros_like(answer.W)
         W[:, everything] = block @ answer.x[everything]
@@ -107,9 +110,11 @@ def refuted(tests: Tests) -> Asks[str]:
     return ""
 
 
-def _independent(tests: Tests) -> bool:
-    """Whether a sample shows no structure of A; so it is where none was taken."""
-    return tests.entries is None or tests.entries.independent
+def searched_everywhere(problem: Problem, entries: Entries | None) -> bool:
+    """Whether `refuted` will look for another answer on all coordinates."""
+    unknowns = problem.n if problem.support is None else problem.support.size
+    independent = entries is None or entries.independent
+    return unknowns < problem.m and bool(refutation.starts(problem.m, unknowns, unknowns, independent=independent))
 
 
 def _explained(tests: Tests) -> bool:
