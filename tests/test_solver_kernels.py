@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from fastquad._kernels.gram import damped
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 from fastquad._kernels import amp, descent, gibbs, growth, sample
-from fastquad._kernels.gram import damped
 from fastquad.numerics import nonnegative, quartic
 from fastquad.numerics.gram import gram
 

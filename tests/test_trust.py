@@ -218,10 +218,10 @@ def met(descents):
     return challenge.meet(found, 1.0, lambda x: float(x[0]), lambda x: x[0] > 0.5), challenge
 
 
-def test_a_challenge_ends_early_only_if_half_of_the_descents_come_back():
+def test_a_challenge_ends_early_only_if_a_dozen_descents_come_back():
     back, lost = (1.0, 0.0), (5.0, 1.3)
-    assert met([back] * 4 + [lost] * 4 + [(0.9, 1.0)])[0] is Met.AGAIN
-    assert met([back] * 3 + [lost] * 5 + [(0.9, 1.0)])[0] is Met.ANOTHER
+    assert met([back] * 12 + [(0.9, 1.0)])[0] is Met.AGAIN
+    assert met([back] * 11 + [lost] * 5 + [(0.9, 1.0)])[0] is Met.ANOTHER
     assert met([back] * 2 + [lost] * 60)[0] is Met.AGAIN
     assert met([back] + [lost] * 60)[0] is Met.NOTHING
 

@@ -111,11 +111,13 @@ def certify(
     problem: Problem, x: Float, known: Known | None = None, entries: Entries | None = None
 ) -> Asks[Certificate]:
     """Clean an x that fits to rounding, and look for another signal that fits as well."""
-    if (known is None or known.W is None) and searched_everywhere(problem, entries):
+    if searched_everywhere(problem, entries):
         # All of it will be needed: with it no part is read twice.
-        block = yield Block(np.arange(problem.n))
-        W = block @ x
-        known = Known(W, W @ x - problem.y, members=np.arange(problem.n), block=block)
+        block, known = (yield Block(np.arange(problem.n))), known or Known()
+        if known.W is None:
+            W = block @ x
+            known = Known(W, W @ x - problem.y)
+        known = known._replace(members=np.arange(problem.n), block=block)
     answer = yield from Answer.read(problem, x, known)
     yield from answer.clean()
     x, residual = answer.x, answer.residual
@@ -218,6 +220,8 @@ def doubt_in_noise(
         large = "" if weighed else tests.dominated()
         reason = large or tests.improvable() or tests.unseen() or tests.span()[1] or (yield from tests.rivals())
         reason = reason or (yield from tests.signs())
+        if not reason and answer.outside.size:
+            reason = yield from another_on_flat(problem, x, small=_SURE * float(errors.max(initial=0.0)))
     if not reason:
         # Trust a method that estimates its error to separate signal from noise, if entries are independent as it
         # assumes.

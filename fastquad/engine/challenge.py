@@ -1,8 +1,8 @@
 """Challenge an answer in noise: does Levenberg–Marquardt come back to it from other starts, or find another signal?
 
 Where nothing is known of the entries of A, a fit in a wrong valley may leave what looks like noise. Descents from
-random signals go to one valley or another. If half of the first of them come back to x, it is the valley; else many
-more are made, as long as they are cheap, because the right one may attract only one start in fifty.
+random signals go to one valley or another. If a dozen of them come back to x, it is the valley; else many more are
+made, as long as they are cheap, because the right one may attract only one start in fifty.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _FEWEST, _MOST = 16, 128
 _ENTRIES = 10_000_000
 # How many descents should come back to x.
 _RECAPTURES = 2
-# The number of descents that are enough if half of them have come back.
-_ENOUGH = 8
+# The number of descents that come back to x, and none to another signal, after which it is the valley.
+_ENOUGH = 12
 # The largest share of ‖r‖² that a signal leaves which fits far better.
 _FAR_BETTER = 0.25
 # The same for one that leaves nothing.
@@ -84,7 +84,7 @@ class Challenge:
         rival: Callable[[Float], bool],
     ) -> Met:
         """Look at descents, ‖r‖² and the signal of each; up to `limit` it fits as well as x."""
-        for tried, (square, found) in enumerate(descents, start=1):
+        for square, found in descents:
             self.away = away(found)
             if square <= limit and rival(found):
                 return Met.ANOTHER
@@ -93,6 +93,6 @@ class Challenge:
             if square <= limit:
                 self.blur = max(self.blur, self.away)
             self.back += self.away <= self.near
-            if tried >= _ENOUGH and 2 * self.back >= tried:
+            if self.back >= _ENOUGH:
                 return Met.AGAIN
         return Met.AGAIN if self.back >= _RECAPTURES else Met.NOTHING

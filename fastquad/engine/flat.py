@@ -1,8 +1,10 @@
-"""Whether x can be moved along vectors that no matrix sees, to another signal that is as sparse, or has the same values.
+"""Whether x can be moved along vectors that no matrix sees, to another signal that is as sparse, or of the same values.
 
 If `Ã_i v = 0` for all i, x + v fits like x: a whole flat of signals does. With more measurements than unknowns that
 shows in the products of x. With fewer some vectors are unseen there in any case, but not by whole matrices: one or two
-of them tell. Of a flat the sparsest signal is preferred, and the answer is ambiguous where another is as sparse. A search for one:
+of them tell. Of a flat the sparsest signal is preferred, and the answer is ambiguous where another is as sparse. It is
+looked for by
+
 
     one vector v          x + tv has one zero more than x at t = −x_j/v_j: all of these are counted
     several, sparse       linear programs: the least Σ w_j |x_j + v_j| with random weights w is at a sparse signal
@@ -27,20 +29,23 @@ _MOST, _FEWEST = 128, 0.5
 _ROUNDING, _ROUNDED = 1e-11, 1e-5
 # The number of linear programs.
 _PROGRAMS = 6
-# The share of the norm of x below which a coordinate is zero, and two signals are the same.
-_ZERO, _SAME = 1e-7, 1e-3
+# The share of the norm of x below which a coordinate is zero, and two signals are the same; the latter under noise.
+_ZERO, _SAME, _FAR = 1e-7, 1e-3, 0.1
 
 
-def another_on_flat(problem: Problem, x: Float, values: Float | None = None) -> Asks[str]:
-    """The doubt if another signal, as sparse as x or of the same few values, lies on a flat that no matrix sees."""
+def another_on_flat(problem: Problem, x: Float, values: Float | None = None, *, small: float = 0.0) -> Asks[str]:
+    """The doubt if another signal, as sparse as x or of the same few values, lies on a flat that no matrix sees.
+
+    Under noise, coordinates of up to `small` count as zero.
+    """
     if problem.n > _MOST or problem.m < max(2, _FEWEST * problem.n) or problem.fixed or problem.bilinear:
         return ""
     N = yield from _unseen_vectors(problem)
     if N is None:
         return ""
-    nonzeros = max(np.count_nonzero(x), problem.k or 0)
-    for twin in _of_values(x, N, values) if values is not None else _sparse(x, N, problem.turning):
-        far = min(np.linalg.norm(twin - x), np.linalg.norm(twin + x)) > _SAME * np.linalg.norm(x)
+    nonzeros, apart = max(int(np.count_nonzero(x)), problem.k or 0), _FAR if small else _SAME
+    for twin in _of_values(x, N, values) if values is not None else _sparse(x, N, problem.turning, small):
+        far = min(np.linalg.norm(twin - x), np.linalg.norm(twin + x)) > apart * np.linalg.norm(x)
         if far and problem.admits(twin) and (values is not None or np.count_nonzero(twin) <= nonzeros):
             changed = np.flatnonzero(np.abs(twin - x) > _ZERO * np.linalg.norm(x))
             return f"No matrix sees a change of {names(changed)} together: another signal fits as well there."
@@ -70,13 +75,13 @@ def _regular(matrix: Float, share: float) -> bool:
     return info == 0 and bool(lapack.dgecon(factor, norm)[0] > len(matrix) * share)
 
 
-def _sparse(x: Float, N: Float, turning: bool) -> Iterator[Float]:
+def _sparse(x: Float, N: Float, turning: bool, small: float) -> Iterator[Float]:
     """Sparse signals on the flat x + N c."""
     width = 1 + turning
     if N.shape[1] == width:
         at, v = (np.ascontiguousarray(part).view(np.complex128 if turning else np.float64) for part in (x, N[:, 0]))
         for j in np.flatnonzero(np.abs(v) > _ZERO):
-            yield _cleaned((at - (at[j] / v[j]) * v).view(np.float64))
+            yield _cleaned((at - (at[j] / v[j]) * v).view(np.float64), small)
         return
     if turning:
         return
@@ -90,7 +95,7 @@ def _sparse(x: Float, N: Float, turning: bool) -> Iterator[Float]:
         cost = np.concatenate([np.zeros(d), rng.uniform(0.2, 1.0, n)])
         found = linprog(cost, bound, np.concatenate([-x, x]), bounds=[(None, None)] * d + [(0, None)] * n)
         if found.status == 0:
-            yield _cleaned(x + N @ found.x[:d])
+            yield _cleaned(x + N @ found.x[:d], small)
 
 
 def _of_values(x: Float, N: Float, values: Float) -> Iterator[Float]:
@@ -116,6 +121,6 @@ def _of_values(x: Float, N: Float, values: Float) -> Iterator[Float]:
         yield chosen @ np.round(found.x)
 
 
-def _cleaned(x: Float) -> Float:
+def _cleaned(x: Float, small: float) -> Float:
     """x with true zeros."""
-    return np.where(np.abs(x) > _ZERO * float(np.abs(x).max(initial=0.0)), x, 0.0)
+    return np.where(np.abs(x) > max(small, _ZERO * float(np.abs(x).max(initial=0.0))), x, 0.0)

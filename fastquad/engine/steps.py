@@ -101,8 +101,8 @@ class Outcome:
 
     `free` counts the free coordinates of x (default: its nonzeros). `noise`, `error`, `stderr` and `outliers` are those
     of `Solution`, if the method estimates them. `note` is added to the message. `method` names the stage that found x.
-    `second` is the power of another signal that seems to be measured with x, as a share. `entries` is what the method has seen of A's entries, and `known` what it has read for x, so that the verdict need
-    not read it again.
+    `second` is the power of another signal that seems to be measured with x, as a share. `entries` is what the method
+    has seen of A's entries, and `known` what it has read for x, so that the verdict need not read it again.
     """
 
     x: Float

@@ -140,7 +140,9 @@ def _in_a_basis(tests: Tests) -> Asks[str]:
     rng = np.random.default_rng(3)
     for attempt in range(_STARTS):
         moved = answer.x.copy()
-        moved[answer.S] += _SIZES[attempt % len(_SIZES)] * tests.norm * (rng.standard_normal(len(directions)) @ directions)
+        moved[answer.S] += (
+            _SIZES[attempt % len(_SIZES)] * tests.norm * (rng.standard_normal(len(directions)) @ directions)
+        )
         twin = yield from tests.refit(moved, answer.S)
         if twin is not None and tests.another(twin):
             return tests.shown()

@@ -56,6 +56,8 @@ _ERRORS_APART = 3.0
 _TWIN_APART = 0.01
 # The change of x, as a share of its norm, that must be seen in noise.
 _VISIBLE = 0.3
+# The number of standard errors up to which a coordinate may be zero.
+_SURE = 5.0
 # The largest residual of another signal that fits, in units of the tolerances.
 _FITS = 30.0
 # How much worse than x it may fit in noise, in squares of a standard deviation.
@@ -364,7 +366,9 @@ def doubt_turned(
         diagonals = yield Diagonals()
         unseen = case.hidden(diagonals)
         entries = entries or (yield from sample_entries(problem))
-        if not case.unseen(diagonals) and not (yield from case.twins(diagonals, entries)):
+        if case.S.size < problem.n:
+            case.doubt = yield from another_on_flat(problem, x, small=_SURE * float(stderr.max(initial=0.0)))
+        if not case.doubt and not case.unseen(diagonals) and not (yield from case.twins(diagonals, entries)):
             independent = expected is not None and entries.independent
             yield from turned_twins.challenged(case, independent)
     return Doubt(case.doubt, case.error(sigma), stderr, hidden=unseen, blur=case.blur)

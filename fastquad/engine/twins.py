@@ -188,17 +188,22 @@ class Twins(Tests):
     # -- symmetries ---------------------------------------------------------------------------------------------
 
     def symmetry(self) -> Asks[str]:
-        """Whether a linear symmetry of the matrices moves x: on its support, and under noise on all coordinates."""
+        """Whether a linear symmetry of the matrices moves x: on its support, and if A is small on all coordinates."""
         answer = self.answer
-        if answer.places.size == 1 or (yield from self._no_linear_twin()):
-            return ""
-        doubt = yield from self._flipped(answer.places, (yield from answer.block()))
-        everything = np.union1d(answer.allowed, self.problem.known)
-        small = self.problem.m * everything.size**2 <= CHALLENGE_INDEPENDENT
-        if not doubt and self.measure.noisy and answer.outside.size and small:
-            # A coordinate that was too small to be found may be part of the symmetry.
-            doubt = yield from self._flipped(everything, (yield Block(everything)))
-        return doubt or (yield from self.signs())
+        alone = answer.places.size == 1 or (yield from self._no_linear_twin())
+        doubt = "" if alone else (yield from self._flipped(answer.places, (yield from answer.block())))
+        structured = self.entries is not None and not self.entries.independent
+        if not doubt and answer.outside.size and not (alone if self.measure.noisy else not structured):
+            doubt = yield from self._flipped_anywhere()
+        return doubt if alone else doubt or (yield from self.signs())
+
+    def _flipped_anywhere(self) -> Asks[str]:
+        """`_flipped` on all coordinates: the twin may have others, and under noise small ones were not found."""
+        everything = np.union1d(self.answer.allowed, self.problem.known)
+        block = self.answer.known.on(everything)
+        if block is None and self.measure.noisy and self.problem.m * everything.size**2 <= CHALLENGE_INDEPENDENT:
+            block = yield Block(everything)
+        return "" if block is None else (yield from self._flipped(everything, block))
 
     def _flipped(self, where: Indices, block: Float | None) -> Asks[str]:
         """Whether x with the other sign in a part of a basis in which the matrices fall into parts fits as well."""

@@ -1,11 +1,11 @@
-"""Whether two signals are measured at once, `y_i = x^T Ã_i x + u^T Ã_i u`: light that is not quite coherent, a background.
+"""Whether two signals are measured at once, `y_i = x^T Ã_i x + u^T Ã_i u`: light not quite coherent, a background.
 
-What is found then is the larger principal axis of xx^T + uu^T, with the squares λ1 and λ2, and what it leaves looks like
-noise. Levenberg–Marquardt on both signals tells: from x and the direction that the residual leans to, it ends where two
-signals leave nothing, or far less than they would of noise. The two are known up to a rotation of the pair, which is
-the phase of x + iu. So λ2/λ1 = ε does not determine how far the axis is from x: not at all where the two are orthogonal,
-by |u|²/2|x|² where they are nearly parallel, with ε = sin²φ |u|²/|x|² for an angle of φ. `error` allows for √ε/2, which
-covers a u of up to √ε of the power of x.
+What is found then is the larger principal axis of xx^T + uu^T, with the squares λ1 and λ2, and what it leaves looks
+like noise. Levenberg–Marquardt on both signals tells: from x and the direction that the residual leans to, it ends
+where two signals leave nothing, or far less than they would of noise. The two are known up to a rotation of the pair,
+which is the phase of x + iu. So λ2/λ1 = ε does not determine how far the axis is from x: not at all where the two are
+orthogonal, by |u|²/2|x|² where they are nearly parallel, with ε = sin²φ |u|²/|x|² for an angle of φ. `error` allows for
+√ε/2, which covers a u of up to √ε of the power of x.
 
 For a complex x the same holds of its real and imaginary parts in turn; the rotations of the pair are then complex.
 """

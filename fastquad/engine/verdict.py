@@ -140,10 +140,10 @@ def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]
         return (yield from _improved(problem, outcome, look.better))
     if look.misfit:
         return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {look.misfit}".strip()))
-    if outcome.error is None:  # it leaves no more than noise does, but nothing says how far off it is
+    error = outcome.error
+    if error is None:  # it leaves no more than noise does, but nothing says how far off it is
         return Verdict(Status.STAGNATED, outcome)
-    outcome = replace(outcome, second=look.second)
-    return _with_second(_by_error(problem, outcome, outcome.error, 0.0, _trusted(problem)))
+    return _with_second(_by_error(problem, replace(outcome, second=look.second), error, 0.0, _trusted(problem)))
 
 
 def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -209,7 +209,7 @@ def _with_second(verdict: Verdict) -> Verdict:
 
 
 def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
-    """The verdict on signal in noise, if no other is measured with it: whether the data distinguish it from others, and how well they determine it.
+    """The verdict on signal in noise, if no other is measured with it: is it the only one, and how well is it known?
 
     If entries are independent and the method estimates its error, it has a posterior: the odds against another signal
     are part of its claim, unless what it takes for noise is signal.

@@ -1,0 +1,185 @@
+"""Answers with a twin that no symmetry of A shows: a search finds it, or vectors that no matrix sees, or counting."""
+
+import numpy as np
+import pytest
+
+import fastquad as fq
+from fastquad.engine.refutation import other_ends, starts
+
+
+def symmetric(rng, m, n):
+    A = rng.standard_normal((m, n, n))
+    return (A + A.transpose(0, 2, 1)) / 2
+
+
+def blind_to(A, u, v):
+    """A without its component along uu^* − vv^*."""
+    D = np.outer(u, u.conj()) - np.outer(v, v.conj())
+    return A - (np.einsum("ijk,jk->i", A, D.conj()) / np.sum(np.abs(D) ** 2))[:, None, None] * D
+
+
+def statuses(make, count=6, **options):
+    """The statuses of a few problems, and whether a success was ever wrong."""
+    found = []
+    for seed in range(count):
+        A, x = make(np.random.default_rng(seed))
+        solution = fq.solve(A, fq.measure(A, x), **options)
+        assert not solution.success or fq.distance(solution.x, x) < 1e-3
+        found.append(solution.status.name)
+    return found
+
+
+# -- a search ---------------------------------------------------------------------------------------------------------
+
+
+def unit(x):
+    return x / np.linalg.norm(x)
+
+
+def planted(rng):
+    u, v = map(unit, rng.standard_normal((2, 12)))
+    return blind_to(symmetric(rng, 36, 12), u, v), u
+
+
+def complex_planted(rng):
+    u, v = map(unit, rng.standard_normal((2, 6)) + 1j * rng.standard_normal((2, 6)))
+    A = rng.standard_normal((36, 6, 6)) + 1j * rng.standard_normal((36, 6, 6))
+    return blind_to((A + A.conj().transpose(0, 2, 1)) / 2, u, v), u
+
+
+def balanced(rng):
+    """Two halves of x, each constant, whose couplings add up to zero."""
+    A = symmetric(rng, 48, 16)
+    across = A[:, :8, 8:]
+    across = across - across.mean(axis=1, keepdims=True)
+    across = across - across.mean(axis=2, keepdims=True)
+    A[:, :8, 8:], A[:, 8:, :8] = across, across.transpose(0, 2, 1)
+    return A, np.repeat([1.3, 0.7], 8)
+
+
+@pytest.mark.parametrize("make", [planted, complex_planted, balanced])
+def test_a_twin_that_only_a_search_finds(make):
+    assert statuses(make) == ["AMBIGUOUS"] * 6
+
+
+def test_ordinary_answers_are_not_refuted():
+    assert statuses(lambda rng: (symmetric(rng, 30, 12), rng.standard_normal(12))) == ["EXACT"] * 6
+
+
+def test_descents_from_other_starts_end_at_the_other_signal():
+    rng = np.random.default_rng(1)
+    u, v = rng.standard_normal((2, 10))
+    A = blind_to(symmetric(rng, 40, 10), u, v)
+    ends = list(other_ends(fq.measure(A, u), u, A, 16, lambda z: fq.distance(z, u)))
+    assert len(ends) > 0
+    assert max(fq.distance(z, v) for z in ends) < 1e-6
+
+
+def test_a_search_is_made_only_where_it_is_quick():
+    assert starts(40, 20, 5, independent=True) > 10
+    assert starts(200, 100, 100, independent=True) == 0
+    assert starts(200, 100, 100, independent=False) > 0
+    assert starts(60, 500, 5, independent=True) == 0
+
+
+# -- vectors that no matrix sees --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.7, 1.0])
+def test_a_twin_along_a_vector_that_no_matrix_sees(share):
+    def make(rng):
+        n = 24
+        T = np.eye(n)
+        T[:, 3] = T[:, 0] + T[:, 1] - T[:, 2]  # so that (1, 1, −1, −1) is not seen
+        x = np.zeros(n)
+        x[:2], x[[10, 15]] = 1.0, rng.standard_normal(2)
+        return T.T @ symmetric(rng, int(share * n), n) @ T, x
+
+    assert "EXACT" not in statuses(make)
+
+
+def test_pictures_with_the_same_sums_of_rows_and_columns():
+    def make(rng):
+        D = np.concatenate([np.kron(np.eye(4), np.ones(4)), np.kron(np.ones(4), np.eye(4))])
+        x = np.zeros(16)
+        x[[0, 5]] = 1.0  # for which 1 and 4 have the same sums
+        return D.T @ symmetric(rng, 32, 8) @ D, x
+
+    assert "EXACT" not in statuses(make, prior=fq.Discrete([0.0, 1.0]))
+
+
+def test_a_sparse_answer_of_ordinary_matrices_lies_on_no_flat():
+    def make(rng):
+        x = np.zeros(24)
+        x[:3] = 1.0, -0.7, 0.5
+        return symmetric(rng, 18, 24), x
+
+    assert statuses(make) == ["EXACT"] * 6
+
+
+# -- counting ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [12, 60])
+def test_directions_that_as_many_measurements_see(n):
+    """Quadratic equations with an even number of solutions, in a basis of their own."""
+
+    def make(rng):
+        A = symmetric(rng, 3 * n, n)
+        A[:-2, :2], A[:-2, :, :2] = 0.0, 0.0
+        Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+        return Q @ A @ Q.T, rng.standard_normal(n)
+
+    assert "EXACT" not in statuses(make)
+
+
+def test_a_value_known_in_each_of_two_blocks_tells_their_signs():
+    rng = np.random.default_rng(0)
+    A, x = rng.standard_normal((60, 14, 14)), rng.uniform(0.5, 1.5, 14)
+    A[:, :7, 7:] = A[:, 7:, :7] = 0.0
+    solution = fq.solve(A, fq.measure(A, x), prior=fq.Sparse(fixed={0: x[0], 13: x[13]}))
+    assert solution.status.name == "EXACT"
+    np.testing.assert_allclose(solution.x, x, atol=1e-8)
+
+
+def test_a_part_whose_measurements_are_zero():
+    """It ended in a division by zero."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((24, 8, 8))
+    A[:22, :2], A[:22, :, :2] = 0.0, 0.0
+    A[22:] = rng.integers(-3, 4, (2, 8, 8))
+    A[22:, 2, 2] -= A[22:].sum(axis=(1, 2))
+    solution = fq.solve(A, fq.measure(A, np.ones(8)))
+    assert not solution.success
+
+
+# -- priors and kinds of A --------------------------------------------------------------------------------------------
+
+
+def test_pieces_in_strong_noise_of_a_told_level_are_no_success_without_an_error():
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        A, x = symmetric(rng, 36, 18), np.repeat(rng.standard_normal(4), [5, 4, 5, 4])
+        y = fq.measure(A, x)
+        sigma = 0.6 * float(np.sqrt(np.mean(y**2)))
+        solution = fq.solve(A, y + sigma * rng.standard_normal(36), prior=fq.PiecewiseConstant(), noise=sigma)
+        assert not solution.success or solution.error is not None
+
+
+def test_a_decoded_signal_that_a_budget_ended_is_not_called_exact():
+    rng = np.random.default_rng(0)
+    decoder = fq.decoders.Decoder([rng.standard_normal((3, 12))], [rng.standard_normal(12)], ["tanh"])
+    prior = fq.Generative(decoder)
+    A = np.repeat(rng.standard_normal((1, 12, 12)), 40, axis=0)
+    y = fq.measure(A, prior.signal(rng.standard_normal(3)))
+    assert not fq.solve(A, y, prior=prior, method="pgd").success
+
+
+def test_complex_matrices_that_are_hermitian_only_at_first():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((40, 5, 5)) + 1j * rng.standard_normal((40, 5, 5))
+    A[:10] = (A[:10] + A[:10].conj().transpose(0, 2, 1)) / 2
+    x = rng.standard_normal(5) + 1j * rng.standard_normal(5)
+    y = fq.measure(A, x)
+    np.testing.assert_allclose(y, np.einsum("ijk,j,k->i", A, x.conj(), x))
+    assert fq.distance(fq.solve(A, y).x, x) < 1e-8
