@@ -76,7 +76,7 @@ class Products(Contraction):
         return (self.x,)
 
     def cost(self, A: Measurements) -> float:
-        return A.cost_of_products(int(np.count_nonzero(_nonzero(self.x))))
+        return A.cost_of_products(int(np.count_nonzero(self.x if self.x.ndim == 1 else self.x.any(axis=1))))
 
     def answer(self, A: Measurements, n_threads: int) -> Float:
         x = self.x
