@@ -17,6 +17,7 @@ enum { GRAM_MULTIPLE = 8 };
 
 LEAF(gram_rows)
 LEAF(gram_factor)
+LEAF(gram_rest)
 LEAF(gram_solve)
 LEAF(gram_aside)
 

@@ -36,11 +36,12 @@ static void AT(gram_rows)(const double *W, ptrdiff_t m, ptrdiff_t n, double *G) 
     for (ptrdiff_t j = 0; j < n; j += GRAM_ROWS) AT(gram_row)(W, m, n, j, 0, G);
 }
 
-/* U with G = U^T U, in the place of G (n, n), of which only k >= j is looked at: GRAM_ROWS rows at a time, less what the
-   rows above explain. Returns the least square of a pivot, or the first that is not positive, where it stops. */
-static double AT(gram_factor)(ptrdiff_t n, double *G) {
+/* The first rows of U with G = U^T U, in the place of those of G (n, n), of which only k >= j is looked at: GRAM_ROWS rows at
+   a time, less what the rows above explain. Returns the least square of a pivot, or the first that is not positive, where it
+   stops. */
+static double AT(gram_factor)(ptrdiff_t rows, ptrdiff_t n, double *G) {
     double least = HUGE_VAL;
-    for (ptrdiff_t j = 0; j < n; j += GRAM_ROWS) {
+    for (ptrdiff_t j = 0; j < rows; j += GRAM_ROWS) {
         AT(gram_row)(G, j, n, j, 1, G);
         for (ptrdiff_t r = j; r < j + GRAM_ROWS; r++) {
             double *row = G + r * n;
@@ -55,6 +56,11 @@ static double AT(gram_factor)(ptrdiff_t n, double *G) {
         }
     }
     return least;
+}
+
+/* The other rows of G, less what those rows of U explain. */
+static void AT(gram_rest)(ptrdiff_t rows, ptrdiff_t n, double *G) {
+    for (ptrdiff_t j = rows; j < n; j += GRAM_ROWS) AT(gram_row)(G, rows, n, j, 1, G);
 }
 
 /* b ← (U^T U)^{-1} b */

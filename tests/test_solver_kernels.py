@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fastquad._kernels.gram import damped
+from fastquad._kernels.gram import beside, damped
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -79,6 +79,17 @@ def test_damped_least_squares(shape, damping):
     np.testing.assert_allclose(U.T @ U, G, rtol=1e-12, atol=1e-12 * m)
     np.testing.assert_allclose(G @ d, W.T @ r, rtol=1e-9, atol=1e-10 * m)
     assert least == pytest.approx((U.diagonal() ** 2).min() / np.trace(G))
+
+
+@pytest.mark.parametrize(("m", "s", "n"), [(3, 1, 1), (9, 4, 5), (40, 9, 17), (200, 100, 100), (60, 33, 8)])
+def test_gram_matrix_off_a_span(m, s, n):
+    rng = np.random.default_rng([m, s, n])
+    W, V, S = rng.standard_normal((m, s)), rng.standard_normal((m, n)), np.empty((n, n))
+    assert beside(W, V, S)
+    rest = V - W @ np.linalg.lstsq(W, V, rcond=None)[0]
+    np.testing.assert_allclose(S, rest.T @ rest, rtol=1e-9, atol=1e-10 * m)
+    assert (S == S.T).all()
+    assert not beside(np.zeros((m, s)), V, S)
 
 
 def test_damped_least_squares_of_a_singular_matrix():

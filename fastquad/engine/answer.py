@@ -119,6 +119,8 @@ class Answer:
     def _take(self, x: Float, W: Float, r: Float, gram: Gram | None = None) -> None:
         """Set the answer to this x, with its products and residuals."""
         self.x, self.W, self.r = x, W, r
+        #: `‖r‖/‖y‖`
+        self.residual = math.sqrt(float(r @ r)) / math.sqrt(float(self.problem.y @ self.problem.y))
         nonzero = x[self.allowed] != 0
         self.S, self.outside = self.allowed[nonzero], self.allowed[~nonzero]
         self.z = x[self.S]
@@ -140,11 +142,6 @@ class Answer:
         if self._gram is None:
             self._gram = gram_of(self.columns)
         return self._gram
-
-    @property
-    def residual(self) -> float:
-        """`‖r‖/‖y‖`."""
-        return float(np.linalg.norm(self.r) / np.linalg.norm(self.problem.y))
 
     @property
     def rounded(self) -> bool:

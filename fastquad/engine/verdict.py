@@ -159,8 +159,9 @@ def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     nonzeros = int(np.count_nonzero(found.x))
     if status is Status.EXACT and problem.k is not None and nonzeros != problem.k:
         note = f"{note} It has {nonzeros} nonzeros, not k = {problem.k} as was given.".strip()
-    error = found.error if status.success else None
-    return Verdict(status, replace(outcome, x=found.x, residual=found.residual, note=note, error=error))
+    outcome.x, outcome.residual, outcome.note = found.x, found.residual, note
+    outcome.error = found.error if status.success else None
+    return Verdict(status, outcome)
 
 
 def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
+from fastquad._kernels.gram import beside
 from fastquad.numerics import lapack
+from fastquad.numerics.gram import cached, gram
 from fastquad.typing import Float, Indices
 
 # The least reciprocal condition number at which a Gram matrix proves anything: below it, eigenvalues are rounding.
@@ -26,7 +28,7 @@ class Gram:
         if gram.shape[0] == 0:
             self.least = math.inf
             return
-        norm = float(np.abs(gram).sum(axis=0).max())
+        norm = float(gram.trace())  # as large as the largest eigenvalue, and s times as large at most
         factor, info = lapack.dpotrf(gram, lower=1)
         if info == 0 and math.isfinite(norm):
             rcond = lapack.dpocon(factor, norm, uplo="L")[0]
@@ -48,6 +50,15 @@ class Gram:
         """`L^{-1} b`; for `b = C^T v`, its norms are those of the projections of v onto the span of C."""
         assert self.factor is not None
         return lapack.dtrtrs(self.factor, b, lower=1)[0]
+
+
+def gram_beside(W: Float, columns: Gram, V: Float) -> Float:
+    """The Gram matrix of V (m, s) off the span of W, whose own is given, with a factor."""
+    out = np.empty((V.shape[1], V.shape[1]))
+    if cached(W) and cached(V) and beside(W, V, out):
+        return out
+    inside = columns.whiten((V.T @ W).T)  # in the order that LAPACK takes
+    return gram(V) - gram(np.ascontiguousarray(inside))
 
 
 def singular_values_exceed(gram: Float, limit: float) -> bool:

@@ -9,8 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fastquad.numerics.gram import gram
-from fastquad.numerics.independence import Gram, singular_values_exceed
+from fastquad.numerics.independence import Gram, gram_beside, singular_values_exceed
 from fastquad.typing import Float, Indices
 
 # Thresholds below which couplings between parts of a basis count as zero, relative to the largest.
@@ -44,15 +43,12 @@ def no_linear_twin(W: Float, columns: Gram, rows: Float, z: Float, least: float 
     if columns.factor is None:
         return False
     s = z.size
-    total = np.outer(z, z) / float(z @ z)
+    total = z[:, None] * (z / float(z @ z))
     scale = 0.0
     for c in range(rows.shape[1]):
         V = np.ascontiguousarray(rows[:, c])
-        inside = columns.whiten((V.T @ W).T)  # in the order that LAPACK takes
-        outside = gram(V)
-        scale = max(scale, float(outside.trace()) / s)
-        outside -= gram(np.ascontiguousarray(inside))
-        total += outside / (scale or 1.0)
+        scale = max(scale, float(np.vdot(V, V)) / s)
+        total += gram_beside(W, columns, V) / (scale or 1.0)
     rounding = math.sqrt(_ROUNDING * float(columns.gram.trace())) / columns.least
     return singular_values_exceed(total, _CLEARLY * max(least, rounding) * math.sqrt(rows.shape[1]))
 
@@ -169,7 +165,8 @@ def alike(columns: Float, tolerance: float) -> Indices:
     projected = fixed_direction(m) @ columns
     order = np.argsort(projected, kind="stable")
     label = np.arange(n)
-    for position in np.flatnonzero(np.diff(projected[order]) <= close):
+    ordered = projected[order]
+    for position in np.flatnonzero(ordered[1:] - ordered[:-1] <= close):
         here, there = order[position], order[position + 1]
         if np.linalg.norm(columns[:, there] - columns[:, here]) <= close:
             label[there] = label[here]
