@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fastquad as fq
+from fastquad.engine.majority import fits_most
 from fastquad.engine.refutation import other_ends, starts
 
 
@@ -183,3 +184,29 @@ def test_complex_matrices_that_are_hermitian_only_at_first():
     y = fq.measure(A, x)
     np.testing.assert_allclose(y, np.einsum("ijk,j,k->i", A, x.conj(), x))
     assert fq.distance(fq.solve(A, y).x, x) < 1e-8
+
+
+# -- measurements of something else -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turning", [False, True])
+def test_outliers_that_nobody_told_of_are_no_noise(turning):
+    rng = np.random.default_rng(2)
+    A, x = symmetric(rng, 60, 8), rng.standard_normal(8)
+    if turning:
+        A, x = A + 1j * np.tril(rng.standard_normal((60, 8, 8)), -1), x + 1j * rng.standard_normal(8)
+        A = (A + A.conj().transpose(0, 2, 1)) / 2
+    y = fq.measure(A, x)
+    y[::6] += 3 * rng.standard_normal(10)
+    solution = fq.solve(A, y)
+    assert not solution.success
+    assert "of 60 measurements to rounding: outliers=True" in solution.message
+    assert fq.distance(fq.solve(A, y, outliers=True).x, x) < 1e-8
+
+
+def test_noise_leaves_something_of_every_half():
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        A, x = symmetric(rng, 40, 8), rng.standard_normal(8)
+        y = fq.measure(A, x) + 0.01 * rng.standard_normal(40)
+        assert fits_most(y, x, A, 8, turning=False) == ""

@@ -37,6 +37,7 @@ from fastquad.engine.answer import Answer, Known
 from fastquad.engine.challenge import CHALLENGE, CHALLENGE_ENTRIES, CHALLENGE_INDEPENDENT, starts
 from fastquad.engine.entries import Entries, few_valued, sample_entries
 from fastquad.engine.flat import another_on_flat
+from fastquad.engine.majority import fits_most
 from fastquad.engine.problem import Problem
 from fastquad.engine.rivals import NAMED, Measure, names
 from fastquad.engine.steps import EXACT_RESIDUAL
@@ -253,7 +254,7 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     answer = Answer(problem, x, block @ x, (block @ x) @ x - problem.y, Known())
     if n >= m or problem.turning:
         # The other tests would find the free phase.
-        return Missed(misfit=_no_noise(block, answer), second=_second(block, answer))
+        return Missed(misfit=_no_noise(block, answer) or _for_most(block, answer), second=_second(block, answer))
     # Release the values that the user fixed, to test them, but keep those that belong to A.
     told = getattr(problem.prior, "fixed", None) or {}
     free = np.array([j for j in range(n) if j not in problem.fixed or j in told], dtype=np.intp)
@@ -261,7 +262,7 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     left = float(np.linalg.norm(answer.r))
     if math.sqrt(descent.square) < _MUCH_BETTER * left * math.sqrt((m - n) / m):
         return Missed(descent.z)
-    misfit, second = _no_noise(block, answer), _second(block, answer)
+    misfit, second = _no_noise(block, answer) or _for_most(block, answer), _second(block, answer)
     if misfit or problem.support is not None or problem.fixed:
         return Missed(misfit=misfit, second=second)
     delta = np.full(m, max(left / math.sqrt(m), 1e-300))
@@ -297,6 +298,14 @@ def _no_noise(block: Float, answer: Answer) -> str:
     if fdtrc(others, count, rest / others / max(noise / count, 1e-300)) > _BY_CHANCE:
         return ""
     return "Measurements that depend on each other agree far better than x with y: what x leaves is not only noise."
+
+
+def _for_most(block: Float, answer: Answer) -> str:
+    """Why what is left is not noise, if a signal near x fits most measurements to rounding."""
+    problem = answer.problem
+    if block.size > CHALLENGE_INDEPENDENT or problem.fixed:
+        return ""
+    return fits_most(problem.y, answer.x, block, problem.unknowns, turning=problem.turning)
 
 
 def _second(block: Float, answer: Answer) -> float:
