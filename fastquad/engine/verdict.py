@@ -12,8 +12,9 @@ The rule, for an answer x with f free coordinates (for most methods, its nonzero
     a budget ended it; too noisy; no start                       MAX_ITER, MAX_PASSES, MAX_TIME; NOISY; EMPTY_SUPPORT
     the method's own test was met, or the given noise explains ρ UNDETERMINED for f >= m, AMBIGUOUS where the noise
                                                                  hides the difference from another signal, NOISY where
-                                                                 the error is above .25 (.15 for m <= n and an unknown
-                                                                 level, and among outliers), else CONVERGED
+                                                                 the error is above .25 (if the level is unknown, .15
+                                                                 for m <= n and .1 where A has a structure; .15 among
+                                                                 outliers), else CONVERGED
     otherwise                                                    STAGNATED
 
 For A in general position a signal with fewer nonzeros than there are measurements fits them exactly only if it is x, up
@@ -54,6 +55,8 @@ _TRUSTED_BOUND = 0.5
 #: The same for m <= n without a given level of noise, where many small coordinates of x may look like noise; and among
 #: outliers.
 TRUSTED_OF_FEW = 0.15
+#: The same where A has a structure and no level is given: then a part of the signal may look like noise, too.
+TRUSTED_STRUCTURED = 0.1
 
 # The relative residual below which what is left is not noise, and too small to be signal: the method just stopped
 # there.
@@ -253,7 +256,8 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     outcome = replace(outcome, stderr=stderr, error=error, note=f"{outcome.note} {found.reason}".strip())
     if found.reason:
         return Verdict(Status.AMBIGUOUS, outcome)
-    return _by_error(problem, outcome, error, max(error, found.bound), _trusted(problem))
+    trusted = _trusted(problem) if problem.noise is not None else TRUSTED_STRUCTURED
+    return _by_error(problem, outcome, error, max(error, found.bound), trusted)
 
 
 def _among_outliers(problem: Problem, outcome: Outcome, error: float) -> Asks[Verdict]:
