@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import fastquad as fq
-from fastquad.engine.answer import Answer, Known
-from fastquad.engine.certificate import _no_noise, certify
 from fastquad.engine.driver import finish
 from fastquad.engine.problem import Problem
-from fastquad.engine.structured import _answered, better_values
-from fastquad.engine.turning import Turned
+from fastquad.engine.trust.answer import Answer, Known
+from fastquad.engine.trust.certificate import _no_noise, certify
+from fastquad.engine.trust.structured import _answered, better_values
+from fastquad.engine.trust.turning import Turned
 from fastquad.numerics.relabelling import relabellings
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.solution import Status

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import fastquad as fq
-from fastquad.engine.majority import fits_most
-from fastquad.engine.refutation import other_ends, starts
+from fastquad.engine.trust.majority import fits_most
+from fastquad.engine.trust.refutation import other_ends, starts
 
 
 def symmetric(rng, m, n):

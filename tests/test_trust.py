@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import fastquad as fq
-from fastquad.engine import two_signals
-from fastquad.engine.challenge import Challenge, Met
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
-from fastquad.engine.sound import of_rows, sound
+from fastquad.engine.trust import two_signals
+from fastquad.engine.trust.challenge import Challenge, Met
+from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.measurements.contractions import Diagonals, FirstProducts, Products, WeightedSum
 from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.solvers.amp.second import second_signal

@@ -21,8 +21,8 @@ from fastquad.engine.requests import Request
 from fastquad.typing import Float, Indices
 
 if TYPE_CHECKING:
-    from fastquad.engine.answer import Known
     from fastquad.engine.entries import Entries
+    from fastquad.engine.trust.answer import Known
 
 #: Relative residual below which an answer is exact, if it has fewer free coordinates than measurements.
 EXACT_RESIDUAL = 1e-9

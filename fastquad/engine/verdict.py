@@ -18,7 +18,7 @@ The rule, for an answer x with f free coordinates (for most methods, its nonzero
     otherwise                                                    STAGNATED
 
 For A in general position a signal with fewer nonzeros than there are measurements fits them exactly only if it is x, up
-to sign: a residual at the level of rounding proves it. `fastquad.engine.certificate` finds out where A is not in
+to sign: a residual at the level of rounding proves it. `fastquad.engine.trust.certificate` finds out where A is not in
 general position. For signals of a decoder, the number of free parameters is all that can be checked.
 """
 
@@ -31,17 +31,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastquad.engine.answer import Known
-from fastquad.engine.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
-from fastquad.engine.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
-from fastquad.engine.challenge import CHALLENGE_ENTRIES
 from fastquad.engine.problem import Problem
-from fastquad.engine.refutation import starts
-from fastquad.engine.sound import of_rows, sound
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
-from fastquad.engine.structured import better_values, certify_structured, other_values_fit
-from fastquad.engine.turning import certify_turned, doubt_turned
-from fastquad.engine.two_signals import widened
+from fastquad.engine.trust.answer import Known
+from fastquad.engine.trust.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
+from fastquad.engine.trust.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
+from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
+from fastquad.engine.trust.refutation import starts
+from fastquad.engine.trust.sound import of_rows, sound
+from fastquad.engine.trust.structured import better_values, certify_structured, other_values_fit
+from fastquad.engine.trust.turning import certify_turned, doubt_turned
+from fastquad.engine.trust.two_signals import widened
 from fastquad.measurements.contractions import Products
 from fastquad.numerics.small import with_small_ones
 from fastquad.priors.base import Prior

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastquad.engine.answer import Known, positions
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Step
+from fastquad.engine.trust.answer import Known, positions
 from fastquad.measurements.contractions import Block, Factors, Products
 from fastquad.numerics.levenberg_marquardt import Descent, Rule
 from fastquad.numerics.transform_descent import TransformDescent

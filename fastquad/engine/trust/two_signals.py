@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from fastquad.engine.challenge import CHALLENGE
+from fastquad.engine.trust.challenge import CHALLENGE
 from fastquad.numerics.levenberg_marquardt import by_products
 from fastquad.typing import Float, Indices
 

@@ -15,13 +15,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastquad.engine.answer import Answer
-from fastquad.engine.certificate import Certificate, certify
 from fastquad.engine.entries import Entries, sample_entries
-from fastquad.engine.flat import another_on_flat
 from fastquad.engine.problem import Problem
-from fastquad.engine.rivals import Measure, names
-from fastquad.engine.twins import Twins
+from fastquad.engine.trust.answer import Answer
+from fastquad.engine.trust.certificate import Certificate, certify
+from fastquad.engine.trust.flat import another_on_flat
+from fastquad.engine.trust.rivals import Measure, names
+from fastquad.engine.trust.twins import Twins
 from fastquad.measurements.contractions import Compress, Diagonals, Products, Rows
 from fastquad.measurements.dense.raw import RawTensor
 from fastquad.numerics.quartic import minimise, minimise_upwards

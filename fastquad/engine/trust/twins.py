@@ -1,4 +1,4 @@
-"""The tests of an answer far from it: is there a twin that fits as well? See `fastquad.engine.certificate`.
+"""The tests of an answer far from it: is there a twin that fits as well? See `fastquad.engine.trust.certificate`.
 
 line          x plus any multiple of a vector that nothing sees
 mirrored      −x, where only the linear terms, or a known value, tell it from x
@@ -7,7 +7,7 @@ symmetry      Qx, for a linear map Q with Q^T A_i Q = A_i on the support
 relabelling   x on other coordinates, some with the other sign
 chance        any other signal, if the entries take few values
 
-What Levenberg–Marquardt finds from random starts, in noise, is in `fastquad.engine.challenge`.
+What Levenberg–Marquardt finds from random starts, in noise, is in `fastquad.engine.trust.challenge`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from fastquad.engine.answer import BLOCK_BYTES, Answer, Known
-from fastquad.engine.challenge import CHALLENGE_INDEPENDENT
 from fastquad.engine.entries import sample_entries
-from fastquad.engine.rivals import Tests, apart, expand
-from fastquad.engine.subsystem import subsystem
+from fastquad.engine.trust.answer import BLOCK_BYTES, Answer, Known
+from fastquad.engine.trust.challenge import CHALLENGE_INDEPENDENT
+from fastquad.engine.trust.rivals import Tests, apart, expand
+from fastquad.engine.trust.subsystem import subsystem
 from fastquad.measurements.contractions import Block, WeightedSum
 from fastquad.numerics import symmetry
 from fastquad.numerics.independence import left_over

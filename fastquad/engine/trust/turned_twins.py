@@ -5,7 +5,7 @@ measurements as they are is a real Q with `Q^T B_i Q = B_i`. Then `B_i Qx = Q^{-
 times u = Qx, is a combination of the columns of W, `W[i] = B_i x`. That is linear in u. Where a few rows leave no
 solution but x and ix, there is no such twin; where they leave more, Levenberg–Marquardt looks for it among those alone.
 
-Relabelled entries are found as in `fastquad.engine.twins`, by the moduli of the matrices.
+Relabelled entries are found as in `fastquad.engine.trust.twins`, by the moduli of the matrices.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastquad.engine.answer import BLOCK_BYTES
-from fastquad.engine.challenge import (
+from fastquad.engine.trust.answer import BLOCK_BYTES
+from fastquad.engine.trust.challenge import (
     APART,
     CHALLENGE,
     CHALLENGE_INDEPENDENT,
@@ -27,10 +27,10 @@ from fastquad.engine.challenge import (
     Met,
     starts,
 )
-from fastquad.engine.refutation import other_ends
-from fastquad.engine.refutation import starts as starts_to_refute
-from fastquad.engine.rivals import expand
-from fastquad.engine.subsystem import hardly_seen, solutions
+from fastquad.engine.trust.refutation import other_ends
+from fastquad.engine.trust.refutation import starts as starts_to_refute
+from fastquad.engine.trust.rivals import expand
+from fastquad.engine.trust.subsystem import hardly_seen, solutions
 from fastquad.measurements.contractions import Block, Compress, FirstProducts, Products
 from fastquad.numerics import symmetry
 from fastquad.numerics.gram import gram
@@ -42,7 +42,7 @@ from fastquad.typing import Asks, Float, Indices, Number
 
 if TYPE_CHECKING:
     from fastquad.engine.entries import Entries
-    from fastquad.engine.turning import Turned
+    from fastquad.engine.trust.turning import Turned
 
 # The number of exchanges of two entries that are tried.
 _EXCHANGES = 8
@@ -229,7 +229,7 @@ def relabelled(case: Turned, diagonals: Float) -> Asks[bool]:
 
 
 def subsystem(case: Turned) -> Asks[bool]:
-    """Whether some entries have other values that fit as well, see `fastquad.engine.subsystem`; the doubt is noted."""
+    """Whether some entries have other values that fit as well, see the module `subsystem`; the doubt is noted."""
     problem, S = case.problem, case.S
     limit = case.need * case.delta / (2 * case.norm)
     part = hardly_seen(case.W[:, S], limit, case.residual if case.noisy else None, turning=True)

@@ -1,6 +1,6 @@
 """The certificate of an exact complex answer: that no other signal, up to a phase, has the same measurements.
 
-As in `fastquad.engine.certificate`, on Re and Im in turn. Because `x` and `e^{iθ} x` have the same measurements, the
+As in the module `certificate`, on Re and Im in turn. Because `x` and `e^{iθ} x` have the same measurements, the
 direction ix is never seen: the Jacobian 2W of s entries has rank 2s − 1 at most, and it is enough that 2s − 1 < m. That
 direction is pinned, by a row ix beside the rows of W, and then everything must be seen. The answer is doubted
 
@@ -24,13 +24,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastquad.engine import turned_twins
-from fastquad.engine.answer import BLOCK_BYTES
-from fastquad.engine.certificate import Certificate, Doubt
 from fastquad.engine.entries import Entries, sample_entries
-from fastquad.engine.flat import another_on_flat
 from fastquad.engine.problem import Problem
-from fastquad.engine.rivals import hidden, squares
+from fastquad.engine.trust import turned_twins
+from fastquad.engine.trust.answer import BLOCK_BYTES
+from fastquad.engine.trust.certificate import Certificate, Doubt
+from fastquad.engine.trust.flat import another_on_flat
+from fastquad.engine.trust.rivals import hidden, squares
 from fastquad.measurements.contractions import Block, Diagonals, Products
 from fastquad.numerics.grouping import Groups
 from fastquad.numerics.levenberg_marquardt import turned

@@ -12,8 +12,10 @@ from itertools import chain
 
 import numpy as np
 
-from fastquad.engine import refutation
-from fastquad.engine.challenge import (
+from fastquad.engine.entries import Entries
+from fastquad.engine.problem import Problem
+from fastquad.engine.trust import refutation
+from fastquad.engine.trust.challenge import (
     APART,
     CHALLENGE,
     CHALLENGE_INDEPENDENT,
@@ -23,9 +25,7 @@ from fastquad.engine.challenge import (
     Met,
     starts,
 )
-from fastquad.engine.entries import Entries
-from fastquad.engine.problem import Problem
-from fastquad.engine.rivals import Tests, expand
+from fastquad.engine.trust.rivals import Tests, expand
 from fastquad.measurements.contractions import Block
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.numerics.symmetry import turned_at_weakest

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastquad.engine.challenge import CHALLENGE
 from fastquad.engine.steps import EXACT_RESIDUAL
+from fastquad.engine.trust.challenge import CHALLENGE
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.typing import Float
 

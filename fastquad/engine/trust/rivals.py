@@ -1,7 +1,7 @@
-"""Tests for other signals near an answer, or off its support. See `fastquad.engine.certificate`.
+"""Tests for other signals near an answer, or off its support. See `fastquad.engine.trust.certificate`.
 
 Do the measurements see each direction and each coordinate, and are more of them independent than there are unknowns?
-`fastquad.engine.twins` looks further away.
+`fastquad.engine.trust.twins` looks further away.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastquad.engine.answer import Answer
-from fastquad.engine.challenge import APART
 from fastquad.engine.entries import Entries
+from fastquad.engine.trust.answer import Answer
+from fastquad.engine.trust.challenge import APART
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import left_over, singular_values_exceed, standard_errors
 from fastquad.solution import Status

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastquad.engine.answer import positions
-from fastquad.engine.challenge import CHALLENGE
-from fastquad.engine.rivals import Tests, expand, names
 from fastquad.engine.steps import EXACT_RESIDUAL
+from fastquad.engine.trust.answer import positions
+from fastquad.engine.trust.challenge import CHALLENGE
+from fastquad.engine.trust.rivals import Tests, expand, names
 from fastquad.numerics.independence import Gram
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.numerics.matching import square_part

@@ -33,17 +33,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastquad.engine.answer import Answer, Known
-from fastquad.engine.challenge import CHALLENGE, CHALLENGE_ENTRIES, CHALLENGE_INDEPENDENT, starts
 from fastquad.engine.entries import Entries, few_valued, sample_entries
-from fastquad.engine.flat import another_on_flat
-from fastquad.engine.majority import fits_most
 from fastquad.engine.problem import Problem
-from fastquad.engine.rivals import NAMED, Measure, names
 from fastquad.engine.steps import EXACT_RESIDUAL
-from fastquad.engine.twins import Twins
-from fastquad.engine.two_signals import second_signal
-from fastquad.engine.valleys import challenged, refuted, searched_everywhere
+from fastquad.engine.trust.answer import Answer, Known
+from fastquad.engine.trust.challenge import CHALLENGE, CHALLENGE_ENTRIES, CHALLENGE_INDEPENDENT, starts
+from fastquad.engine.trust.flat import another_on_flat
+from fastquad.engine.trust.majority import fits_most
+from fastquad.engine.trust.rivals import NAMED, Measure, names
+from fastquad.engine.trust.twins import Twins
+from fastquad.engine.trust.two_signals import second_signal
+from fastquad.engine.trust.valleys import challenged, refuted, searched_everywhere
 from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.solution import Status

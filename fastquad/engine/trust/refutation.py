@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from fastquad.engine.challenge import CHALLENGE
 from fastquad.engine.steps import EXACT_RESIDUAL
+from fastquad.engine.trust.challenge import CHALLENGE
 from fastquad.numerics.levenberg_marquardt import Rule, on_block, turned
 from fastquad.typing import Float, Indices
 

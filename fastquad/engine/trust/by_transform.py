@@ -1,6 +1,6 @@
 """The certificate where `y_i = ‖B_i x‖²` of a fast transform B: by products with B alone, no matrix is formed.
 
-It shows what the other certificates show (`fastquad.engine.certificate`, `fastquad.engine.turning`), on all coordinates
+It shows what the other certificates show (see the modules `certificate` and `turning`), on all coordinates
 at once. With `J d = 2 <Bx, Bd>`, the answer is certified if
 
     jacobian   J has full rank, beside ix for complex x: a bound of its least singular value is larger than the
@@ -24,12 +24,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fastquad.engine.certificate import Certificate, Doubt
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
-from fastquad.engine.rivals import apart, names
 from fastquad.engine.steps import Outcome
+from fastquad.engine.trust.certificate import Certificate, Doubt
+from fastquad.engine.trust.rivals import apart, names
 from fastquad.measurements.contractions import Factors
 from fastquad.numerics import krylov
 from fastquad.numerics.levenberg_marquardt import turned
