@@ -210,3 +210,12 @@ def test_noise_leaves_something_of_every_half():
         A, x = symmetric(rng, 40, 8), rng.standard_normal(8)
         y = fq.measure(A, x) + 0.01 * rng.standard_normal(40)
         assert fits_most(y, x, A, 8, turning=False) == ""
+
+
+@pytest.mark.parametrize("method", ["auto", "latent", "pgd", "ppower"])
+def test_matrices_that_are_zero_on_the_range_of_a_decoder(method):
+    rng = np.random.default_rng(0)
+    decoder = fq.decoders.Decoder([rng.standard_normal((3, 12))], [rng.standard_normal(12)], ["tanh"])
+    solution = fq.solve(np.zeros((20, 12, 12)), np.ones(20), prior=fq.Generative(decoder), method=method)
+    assert not solution.success
+    assert np.isfinite(solution.x).all()

@@ -96,7 +96,7 @@ class NoiseLevel(NamedTuple):
 def learn(at: Normal, level: NoiseLevel, signals: list[Unknowns], m: int) -> NoiseLevel:
     """The next σ² and λ: see `fastquad.solvers.latent.solver`."""
     size, k = at.gram.shape[1], signals[0].prior.decoder.n_latent
-    if m <= size:
+    if m <= size or not np.isfinite(at.gram).all():
         return level
     spectrum = np.maximum(np.linalg.eigvalsh(at.gram[:, :k, :k]), 0)
     total = spectrum + level.ridge[:, None]
@@ -201,7 +201,7 @@ class _Compressed:
         overlap, power = self.Y @ Q.T, np.einsum("si,si->s", Q, Q)
         if self.squares is None:
             # Take the t that fits best, clipped from below: a sample unlike the signal would give nearly zero.
-            t = np.clip(overlap / power, 0.2 * square[:, None], square[:, None])
+            t = np.clip(overlap / np.maximum(power, 1e-300), 0.2 * square[:, None], square[:, None])
         else:
             t = np.broadcast_to(square[:, None], overlap.shape)
         cost = t * (t * power - 2 * overlap) + ridge[:, None] * np.einsum("sk,sk->s", codes, codes)
@@ -215,7 +215,8 @@ class _Compressed:
         noise = np.array([signal.noise for signal in self.signals])
         explained = np.maximum(power - noise, 0.05 * power)
         if self.squares is None:
-            square = np.sqrt(explained / gain)
+            # Matrices that are zero on the range tell nothing of the norm.
+            square = np.sqrt(explained / gain) if gain > 0 else np.ones_like(power)
         else:
             square = self.squares
             if self.first.prior.normalize:
