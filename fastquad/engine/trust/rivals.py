@@ -86,7 +86,7 @@ class Tests:
         if 2 * self.norm * self.answer.gram.least > self.need * self.most:
             return ""
         s = self.answer.s
-        values, vectors = np.linalg.svd(self._scaled(self.answer.columns), full_matrices=True)[1:]
+        values, vectors = np.linalg.svd(self.scaled(self.answer.columns), full_matrices=True)[1:]
         seen = np.zeros(s)
         seen[: values.size] = values
         return self._unseen_directions(vectors[seen <= self.need])
@@ -106,7 +106,7 @@ class Tests:
     def errors(self) -> tuple[Float, str]:
         """The standard errors on the support, and which directions are not seen at all under the noise."""
         s = self.answer.s
-        values, vectors = np.linalg.svd(self._scaled(self.answer.columns), full_matrices=True)[1:]
+        values, vectors = np.linalg.svd(self.scaled(self.answer.columns), full_matrices=True)[1:]
         seen = np.zeros(s)
         seen[: values.size] = values
         inverse = 1 / np.maximum(seen, 1e-6)
@@ -155,7 +155,7 @@ class Tests:
             f"for {self.answer.s} unknowns."
         )
 
-    def _scaled(self, W: Float) -> Float:
+    def scaled(self, W: Float) -> Float:
         """Columns of the Jacobian, for a change of x relative to its norm, in units of the tolerances."""
         return 2 * self.norm * W / self.delta[:, None]
 
@@ -218,7 +218,7 @@ class Tests:
     def _rank(self) -> int:
         """The number of independent measurements that are found, at most one more than the unknowns."""
         answer = self.answer
-        J = self._scaled(answer.W[:, answer.allowed])
+        J = self.scaled(answer.W[:, answer.allowed])
         D = self.diagonals[:, answer.allowed] * self.norm**2 / self.delta[:, None]
         if answer.s < answer.allowed.size:
             weak = (answer.x[answer.allowed] == 0) & (np.linalg.norm(J, axis=0) <= self.need)
@@ -290,8 +290,8 @@ class Tests:
             clear &= 2 * self.norm * np.sqrt(np.maximum(rest, 0.0)) > self.need * self.most
             if clear.all():
                 return np.zeros(0, dtype=np.intp)
-        outside = self._scaled(answer.W[:, answer.outside])
-        return np.flatnonzero(left_over(self._scaled(answer.columns), outside) <= self.need)
+        outside = self.scaled(answer.W[:, answer.outside])
+        return np.flatnonzero(left_over(self.scaled(answer.columns), outside) <= self.need)
 
     def _likely(self) -> float:
         """What a twin may leave, in units of δ: under noise little more than x, because all signals fit large noise."""

@@ -129,7 +129,7 @@ def _in_a_basis(tests: Tests) -> Asks[str]:
     rows = _fitted_alone(answer.columns, answer.gram)
     if rows.size == 0 or rows.size >= problem.m - 1:
         return ""
-    values, vectors = np.linalg.svd(np.delete(tests._scaled(answer.columns), rows, axis=0))[1:]
+    values, vectors = np.linalg.svd(np.delete(tests.scaled(answer.columns), rows, axis=0))[1:]
     directions = vectors[np.count_nonzero(values > tests.need) :]
     block = yield from answer.block()
     if block is None or len(directions) == 0 or problem.fixed:

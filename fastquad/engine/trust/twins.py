@@ -113,7 +113,7 @@ class Twins(Tests):
         answer = self.answer
         if not self.overdetermined or self.seen_everywhere:
             return ""
-        values, vectors = np.linalg.svd(self._scaled(answer.W[:, answer.allowed]), full_matrices=False)[1:]
+        values, vectors = np.linalg.svd(self.scaled(answer.W[:, answer.allowed]), full_matrices=False)[1:]
         for v in vectors[values <= self.need][:_LINES]:
             start = answer.x.copy()
             start[answer.allowed] += self.norm * v
@@ -176,7 +176,7 @@ class Twins(Tests):
                 continue
             rest = np.delete(z, part)
             change = 4 * np.einsum("ijk,j,k->i", np.delete(scaled[:, part], part, axis=2), z[part], rest, optimize=True)
-            left = float(left_over(self._scaled(answer.columns), change[:, None])[0])
+            left = float(left_over(self.scaled(answer.columns), change[:, None])[0])
             close = 30 * limit * math.sqrt(self.problem.m)
             if left > max(close, _EXPLAINED_BY_OTHERS * float(np.linalg.norm(change))):
                 continue
