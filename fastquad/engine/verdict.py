@@ -242,7 +242,8 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     elif problem.turning:
         found = yield from doubt_turned(problem, outcome.x, level, outcome.error, outcome.entries)
     else:
-        weighed = outcome.method in ("vamp", "lm") and outcome.stderr is not None
+        by_level = outcome.method == "lm" and problem.noise is not None
+        weighed = (outcome.method == "vamp" or by_level) and outcome.stderr is not None
         found = yield from doubt_in_noise(problem, outcome.x, level, outcome.error, outcome.entries, weighed)
     if isinstance(problem.noise, np.ndarray) and outcome.stderr is not None and outcome.error is not None:
         # Keep the errors of a method that weighed the measurements: one level for all would ignore the best of them.

@@ -21,7 +21,7 @@ from fastquad.numerics.levenberg_marquardt import Rule, on_block, turned
 from fastquad.typing import Float, Indices
 
 # The number of entries that all descents together read, if the entries of A look independent and if not.
-_WORK, _WORK_STRUCTURED = 1.5e7, 3e8
+_WORK, _WORK_STRUCTURED = 1.5e7, 5e7
 # The number of steps in a descent, typically.
 _STEPS = 30
 # The number of descents: fewer tell nothing.
