@@ -16,7 +16,7 @@ W.
     error = sqrt(E²(v) + V²/2),      bound = the same with v at the upper end of its 95 % interval
 
 σ = 0 unless the noise is given; if it is, the posterior variance of the code is added. An answer is a success if
-m >= 2k (4k with noise, and a third of y's variance explained) and `bound` is below .45.
+m >= 2k (4k with noise, and a third of y's variance explained) and `bound` is below .4.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fastquad.solvers.latent.search import Unknowns, Valleys
 from fastquad.typing import Float
 
 # The largest bound of the relative distance at which an answer is trusted.
-TRUSTED = 0.45
+TRUSTED = 0.4
 # The least 1 − h_i that a residual is divided by.
 _LEAST_LEFT = 0.05
 # The distance below which two valleys are the same.
