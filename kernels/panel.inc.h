@@ -4,8 +4,8 @@
    entry. ROWS × SIGNALS sums of vectors stay in registers, and distances within a group are known when this is compiled:
    they would take the registers that addresses need.
 
-   - AVX-512: 4 × 4 in doubles, 8 loads for 16 multiplications. In floats a vector holds two rows: along the cells of a group
-     it is 2 × 8, and down its columns 4 × 4;
+   - AVX-512: 4 × 6 in doubles, 10 loads for 24 multiplications, which with the six factors and an entry fill 32 registers. In
+     floats a vector holds two rows: along the cells of a group it is 2 × 8, and down its columns 4 × 4;
    - AVX2: 2 × 3 in doubles, which are two vectors each: with three factors and an entry they fill 16 registers, and take
      7 loads for 12 multiplications; 4 × 3 in floats;
    - SSE2 has 16 registers of half that length, NEON 32. */
@@ -13,7 +13,7 @@
 #define PARTS (VECTOR_SIZE < LANES ? LANES / VECTOR_SIZE : 1)
 #if LEVEL == 4
 #define ROWS 4
-#define SIGNALS 4
+#define SIGNALS (NUMBER_IS_FLOAT ? 4 : 6)
 #elif LEVEL == 3 || defined(__aarch64__)
 #define ROWS (NUMBER_IS_FLOAT ? 4 : 2)
 #define SIGNALS 3
@@ -30,6 +30,7 @@
    several, whose sums would wait for each other. */
 INLINE int PANEL(few_of)(ptrdiff_t left, int most) {
     if (left == most + 1) return most / 2 < 2 ? 2 : most / 2;
+    if (left == most + 2 && most > 4) return 4;
     if (left >= most) return most;
     if (left == 5) return 3;
     return left > 4 ? 4 : (int)left;
@@ -125,6 +126,7 @@ INLINE void PANEL(panel_along)(
             else if (high == HEIGHT && few == 2) FEW(ROWS_ALONG, 2);
             else if (high == HEIGHT) FEW(ROWS_ALONG, 1);
             else if (few == SIGNALS) FEW(1, SIGNALS);
+            else if (few == 4) FEW(1, SIGNALS < 4 ? 1 : 4);
             else if (few == 3) FEW(1, 3);
             else if (few == 2) FEW(1, 2);
             else FEW(1, 1);
@@ -179,10 +181,12 @@ static void PANEL(panel_down)(
             const NUMBER *xs = x + (ENTRIES > 1 ? VECTOR_SIZE * s : s);
 #define FEW(c, f) PANEL(few_down)(a + k * CELL, jump, change, xs, b, c, f, out + (k * b + s) * LANES, next, from, to)
             if (some == ROWS && few == SIGNALS) FEW(ROWS, SIGNALS);
+            else if (some == ROWS && few == 4) FEW(ROWS, SIGNALS < 4 ? 1 : 4);
             else if (some == ROWS && few == 3) FEW(ROWS, 3);
             else if (some == ROWS && few == 2) FEW(ROWS, 2);
             else if (some == ROWS) FEW(ROWS, 1);
             else if (few == SIGNALS) FEW(1, SIGNALS);
+            else if (few == 4) FEW(1, SIGNALS < 4 ? 1 : 4);
             else if (few == 3) FEW(1, 3);
             else if (few == 2) FEW(1, 2);
             else FEW(1, 1);
