@@ -48,8 +48,8 @@ def planted_twin(rng: Generator) -> Case:
 def complex_planted_twin(rng: Generator) -> Case:
     n = size(rng, 5, 12)
     u, v = rng.standard_normal((2, n)) + 1j * rng.standard_normal((2, n))
-    A = gauss(rng, int(rng.uniform(3.5, 7) * n), n) + 1j * rng.standard_normal((1, n, n))
-    A = A + 1j * rng.standard_normal(A.shape)
+    m = int(rng.uniform(3.5, 7) * n)
+    A = gauss(rng, m, n) + 1j * gauss(rng, m, n)
     A = (A + A.conj().transpose(0, 2, 1)) / 2
     return _of_one(_blind_to(A, np.outer(u, u.conj()) - np.outer(v, v.conj())), u)
 

@@ -5,7 +5,6 @@ shows in the products of x. With fewer some vectors are unseen there in any case
 of them tell. Of a flat the sparsest signal is preferred, and the answer is ambiguous where another is as sparse. It is
 looked for by
 
-
     one vector v          x + tv has one zero more than x at t = −x_j/v_j: all of these are counted
     several, sparse       linear programs: the least Σ w_j |x_j + v_j| with random weights w is at a sparse signal
     several, few values   an integer program: another signal of these values on the flat
