@@ -90,8 +90,8 @@ class Auto(Solver):
             yield Announced(getattr(stage, "__name__", "").replace("_", " "))
             outcome = yield from stage
             if outcome is not None:
-                return (yield from desk.finished(outcome))
-        return (yield from desk.finished(desk.give_up()))
+                return (yield from finish.finished(problem, desk.entries, outcome, desk.cache))
+        return (yield from finish.finished(problem, desk.entries, desk.give_up(), desk.cache))
 
 
 @dataclass
@@ -360,21 +360,12 @@ class _Desk(BaseDesk):
         # Do not accept an unweighted fit under noise if some measurements count less than others.
         if outcome is not None and (outcome.noise is None or not (self.believes or self.weighs)):
             return outcome
-        if self.believes and finish.applies(self.problem):
+        if self.believes and finish.applies(self.problem) and finish.promising(self.problem, found):
             ended = yield from finish.finish(self.problem, found.x, found.support, self.cache)
             if ended is not None and ended.found and ended.decided:
                 return finish.outcome(self.problem, self.entries, ended, method)
         self.remember(found, method)
         return None
-
-    def finished(self, outcome: Outcome) -> Asks[Outcome]:
-        """The outcome of a stage; in noise from the bottom of the likelihood, if it is better known there."""
-        exact = exact_enough(self.problem, outcome.residual)
-        if exact or not finish.applies(self.problem) or not self.entries.independent or self.problem.bilinear:
-            return outcome
-        support = np.flatnonzero(outcome.x)
-        found = yield from finish.finish(self.problem, outcome.x, support, self.cache)
-        return finish.better(outcome, self.problem, found)
 
     def give_up(self) -> Outcome:
         """The best answer so far, which proves nothing."""
