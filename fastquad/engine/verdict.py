@@ -221,7 +221,7 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if problem.outliers and outcome.error is not None and not problem.bilinear:
         return (yield from _among_outliers(problem, outcome, outcome.error))
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
-    if isinstance(problem.noise, float) and outcome.residual > _explained(problem, free):
+    if problem.noise.given and not problem.noise.unequal and outcome.residual > _explained(problem, free):
         return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_TOO_MUCH}".strip()))
     look = (yield from missed(problem, outcome.x)) if outcome.residual > _FITTED else Missed()
     outcome = replace(outcome, second=max(outcome.second, look.second))
@@ -242,10 +242,10 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     elif problem.turning:
         found = yield from doubt_turned(problem, outcome.x, level, outcome.error, outcome.entries)
     else:
-        by_level = outcome.method == "lm" and problem.noise is not None
+        by_level = outcome.method == "lm" and problem.noise.given
         weighed = (outcome.method == "vamp" or by_level) and outcome.stderr is not None
         found = yield from doubt_in_noise(problem, outcome.x, level, outcome.error, outcome.entries, weighed)
-    if isinstance(problem.noise, np.ndarray) and outcome.stderr is not None and outcome.error is not None:
+    if problem.noise.unequal and outcome.stderr is not None and outcome.error is not None:
         # Keep the errors of a method that weighed the measurements: one level for all would ignore the best of them.
         stderr, error = outcome.stderr, outcome.error
     else:
@@ -257,7 +257,7 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     outcome = replace(outcome, stderr=stderr, error=error, note=f"{outcome.note} {found.reason}".strip())
     if found.reason:
         return Verdict(Status.AMBIGUOUS, outcome)
-    trusted = _trusted(problem) if problem.noise is not None else TRUSTED_STRUCTURED
+    trusted = _trusted(problem) if problem.noise.given else TRUSTED_STRUCTURED
     return _by_error(problem, outcome, error, max(error, found.bound), trusted)
 
 
@@ -303,7 +303,7 @@ def _by_error(problem: Problem, outcome: Outcome, error: float, bound: float, tr
     look alike, because `2 x^T Ã_i δ` is as random as noise is; it is √2 |δ|/|x| times as large as `x^T Ã_i x`.
     """
     prior, m = problem.prior, problem.m
-    if prior is not None and prior.compressible and problem.noise is None and m <= problem.unknowns:
+    if prior is not None and prior.compressible and not problem.noise.given and m <= problem.unknowns:
         spare = max(1, m - int(np.count_nonzero(outcome.x)))
         error = math.hypot(error, outcome.residual * math.sqrt(m / (2 * spare)))
         note = f"What is left may be many small coordinates as well as noise: the error of {error:.2g} allows for both."
@@ -344,7 +344,7 @@ def _trusted(problem: Problem) -> float:
 def _of_few(problem: Problem) -> bool:
     """Whether small coordinates may look like noise: no more measurements than unknowns, and no level is given."""
     unknowns = problem.unknowns if problem.support is None else problem.support.size
-    return problem.noise is None and problem.m <= unknowns
+    return not problem.noise.given and problem.m <= unknowns
 
 
 def products_affordable(problem: Problem) -> bool:
@@ -377,7 +377,7 @@ def _explained(problem: Problem, free: int) -> float:
     them, found by shrinkage, take less than their number.
     """
     d = problem.m if 2 * free <= problem.m else problem.m - free
-    if problem.noise is None or d <= 0:
+    if not problem.noise.given or d <= 0:
         return _rounding(problem)
     level = problem.sigma / float(np.linalg.norm(problem.y))
     return max(_rounding(problem), level * math.sqrt(d + 3 * math.sqrt(2 * d)))

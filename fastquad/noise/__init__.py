@@ -1,26 +1,39 @@
 """What y is: the measurements of the signal, and how they were disturbed.
 
-AMP never fits y itself. Each pass leaves a residual r, corrected so that it behaves like the error of predicting
-measurements that were not used; a model of the noise says what to make of it. That is a score:
+    Gaussian(sigma=None)                            one σ, learnt or given, or one for each measurement
+    Poisson(gain=1, background=0, read=0)           counts, with what the detector adds
+    Quantised(step)                                 rounded to multiples of a step
+    Student(dof, sigma=None)                        heavy tails
+    Outliers(share=None, sigma=None, of=None)       some measurements may be anything
 
-    score = noise.score(r)
-    score.g        −d log p(y_i | prediction)/d prediction, (m,): what each measurement pulls with
-    score.alpha    the mean of its derivative
-    score.power    mean(g²)/α²: the variance of a measurement as the estimate sees it
-    score.tau      the variance of a sound residual that the estimate itself causes, for the memory term
-    score.weight   P(the measurement is sound), (m,)
-
-and from these AMP has everything (gain = 1/variance of A's entries):
-
-    S = X + A*(g) gain/(mα),    D = power gain/(2m),    r ← y − A(X) + min(τ, 2|z|² Σv/gain) g.
-
-For Gaussian noise of one unknown σ that is AMP as usual, g = r/τ with τ = mean r², and r and S come of one fused pass;
-any other model takes two.
+`noise=` of `fastquad.solve` takes one of them, or a number or an array, which stand for Gaussian noise. Each is a
+likelihood with the verbs of `fastquad.noise.base`; no method asks which one it is. A model of your own is one more
+file with one more class, and a row in `MODELS` if the command line is to know its name.
 """
 
-from fastquad.noise.base import Noise, Score
+from typing import Any
+
+from fastquad import arguments
+from fastquad.noise.base import Noise
 from fastquad.noise.gaussian import Gaussian
 from fastquad.noise.outliers import Outliers
-from fastquad.noise.unequal import Unequal
+from fastquad.noise.poisson import Poisson
+from fastquad.noise.quantised import Quantised
+from fastquad.noise.student import Student
 
-__all__ = ["Gaussian", "Noise", "Outliers", "Score", "Unequal"]
+#: The models by the word that names each on the command line.
+MODELS: dict[str, type[Noise]] = {
+    "gaussian": Gaussian,
+    "poisson": Poisson,
+    "quantised": Quantised,
+    "student": Student,
+    "outliers": Outliers,
+}
+
+__all__ = ["Gaussian", "Noise", "Outliers", "Poisson", "Quantised", "Student"]
+
+
+def as_noise(value: Any, m: int, outliers: Any = False) -> Noise:
+    """The model that the user gave for m measurements: an object, a number, an array, or None."""
+    found: Noise = value.fitted(m) if isinstance(value, Noise) else Gaussian(arguments.noise(value, m))
+    return found.with_outliers() if outliers else found

@@ -26,7 +26,7 @@ _LEAST = 1e-6
 
 def polished(problem: Problem, best: Belief, cache: GrowingBlock) -> Asks[Belief]:
     """The belief with its x, error and standard errors from the best weighted fit."""
-    sigma = np.asarray(problem.noise)
+    sigma = problem.noise.deviations(problem.y)
     sigma = np.maximum(sigma, _LEAST * float(sigma.max()))
     weights = float(sigma.min()) / sigma
     order = np.argsort(-(best.z**2 + best.v * best.weight), kind="stable")

@@ -92,12 +92,12 @@ class Search:
     @property
     def _weighs(self) -> bool:
         """Whether some measurements count less than others."""
-        return self.problem.outliers or isinstance(self.problem.noise, np.ndarray)
+        return self.problem.outliers or self.problem.noise.unequal
 
     @property
     def _unpolished(self) -> bool:
         """Whether the best belief is to be polished by weighted least squares."""
-        unequal = isinstance(self.problem.noise, np.ndarray) and not self.problem.outliers
+        unequal = self.problem.noise.unequal and not self.problem.outliers
         return unequal and self.best is not None and self.best.found and self.best.answer is None
 
     def _watch(self, walk: Walk) -> Believed | None:
@@ -124,8 +124,7 @@ class Search:
 
     def conclude(self, best: Belief) -> Outcome:
         """The outcome of a belief, less certain if y bends, or if another signal is measured with x."""
-        unequal = isinstance(self.problem.noise, np.ndarray)
-        bent = 0.0 if unequal else bend(self.ensemble.y, best.r, gross=self.problem.outliers)
+        bent = 0.0 if self.problem.noise.unequal else bend(self.ensemble.y, best.r, gross=self.problem.outliers)
         if bent:
             best = best.of_unsure_length(bent)
         second = 0.0

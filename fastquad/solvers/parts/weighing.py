@@ -65,7 +65,7 @@ class Weighed(NamedTuple):
 def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
     """The weighted fit that starts from another one, without bad measurements if outliers are allowed."""
     m, s = problem.m, found.support.size
-    given = None if problem.noise is None or not np.any(problem.noise) else np.broadcast_to(problem.noise, m)
+    given = problem.noise.deviations(problem.y) if problem.sigma else None
     if given is not None and np.ptp(given) > 0:
         found = yield from fit(problem, found.x, found.support, _REFIT, cache, _weights(given, ()))
     elif not stationary(found):  # the search for x stopped before the minimum
@@ -95,7 +95,7 @@ def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -
     s, count = found.support.size, kept.size
     if count <= s:
         return None
-    if problem.noise is not None:
+    if problem.noise.given:
         chi2 = float(np.sum((found.r[kept] / sigma[kept]) ** 2))
         if problem.noiseless or chi2 > within_noise(count - s):
             return None
@@ -108,7 +108,7 @@ def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -
     note = f"The fit on {s} coordinates leaves noise with a standard deviation of {level:.3g}."
     # Leave each measurement out, as `bend` assumes: the fit has taken its part of the residual.
     alone = -found.r / (1 - np.minimum(weighed.leverage, _UNCHECKED))
-    tested = problem.noise is None and not problem.outliers and found.steepness is None
+    tested = not problem.noise.given and not problem.outliers and found.steepness is None
     bent = bend(problem.y, alone) if tested else 0.0
     if bent:
         note, error, stderr = f"{note} {BENT}", math.hypot(error, bent), np.hypot(stderr, bent * found.x)
