@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from fastquad import arguments
 from fastquad.engine.driver import drive, finish
+from fastquad.engine.positive import refusing
 from fastquad.engine.problem import Problem
 from fastquad.engine.run import Limits, Run
 from fastquad.engine.steps import End, Outcome, State, Steps
@@ -199,6 +200,8 @@ def solve(
             if not Y[i].any() and getattr(prior, "fixed", None):
                 raise ValueError("`y` must not be all zero where values of x are fixed.")
             steps = solver.steps(problem) if Y[i].any() else _nothing_to_find(problem)
+            if model.positive:
+                steps = refusing(problem, steps)
             x = None if X_true is None else X_true[i]
             return Run(problem, steps, solver.name, limits, x_true=x, signal=i if batch else None)
 

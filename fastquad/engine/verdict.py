@@ -42,6 +42,7 @@ from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.engine.trust.structured import better_values, certify_structured, other_values_fit
 from fastquad.engine.trust.turning import certify_turned, doubt_turned
 from fastquad.engine.trust.two_signals import widened
+from fastquad.engine.trust.whitened import in_units_of_noise
 from fastquad.measurements.contractions import Products
 from fastquad.numerics.small import with_small_ones
 from fastquad.priors.base import Prior
@@ -113,6 +114,8 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         # Without an error, nothing has shown that the measurements determine the code: a budget ended it.
         if outcome.residual < EXACT_RESIDUAL and outcome.error is not None:
             return Verdict(Status.EXACT if determined else Status.UNDETERMINED, outcome)
+    if problem.noise.reweighs and (not problem.by_transform or _small(problem)) and outcome.end is not End.AGREES:
+        return (yield from _in_units_of_noise(problem, outcome))
     if outcome.end is End.AGREES and outcome.outliers is not None and not problem.bilinear:
         return (yield from _for_most(problem, outcome, outcome.outliers))
     if outcome.end not in (End.CONVERGED, End.STAGNATED):
@@ -128,6 +131,19 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if problem.prior.decoded:
         return Verdict(Status.CONVERGED, outcome)
     return (yield from _by_prior(problem, outcome, problem.prior))
+
+
+def _in_units_of_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
+    """The verdict where the noise of a measurement depends on its signal: that of the problem in units of noise."""
+    verdict, told = yield from in_units_of_noise(problem, outcome, judge)
+    status, found = verdict
+    residual, noise = (outcome.residual, outcome.noise) if found.x is told.x else (found.residual, None)
+    return Verdict(status, replace(found, residual=residual, noise=noise, entries=outcome.entries))
+
+
+def _small(problem: Problem) -> bool:
+    """Whether the tests of a problem need not go by its transform."""
+    return problem.m * problem.n**2 <= CHALLENGE_ENTRIES
 
 
 def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]:
@@ -236,7 +252,7 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
             return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {look.unseen}".strip()))
         return (yield from _believed(problem, outcome, outcome.error, _trusted(problem)))
     level = outcome.noise if outcome.noise is not None else problem.sigma
-    if problem.by_transform and problem.m * problem.n**2 > CHALLENGE_ENTRIES:
+    if problem.by_transform and not _small(problem):
         # Of smaller problems matrices tell more: whether random starts come back to x.
         found = yield from doubt_by_transform(problem, outcome, level)
     elif problem.turning:

@@ -11,6 +11,7 @@ likelihood with the verbs of `fastquad.noise.base`; no method asks which one it 
 file with one more class, and a row in `MODELS` if the command line is to know its name.
 """
 
+from dataclasses import fields
 from typing import Any
 
 from fastquad import arguments
@@ -31,6 +32,48 @@ MODELS: dict[str, type[Noise]] = {
 }
 
 __all__ = ["Gaussian", "Noise", "Outliers", "Poisson", "Quantised", "Student"]
+
+
+def from_dict(said: Any) -> Noise | None:
+    """The model of `Noise.to_dict`; None for one of a class that is not defined here."""
+    found = {each.__name__: each for each in _known(Noise)}.get(said["model"])
+    if found is None:
+        return None
+    given = {name: value for name, value in said.items() if name != "model"}
+    return found(**{name: from_dict(value) if isinstance(value, dict) else value for name, value in given.items()})
+
+
+def _known(kind: Any) -> list[Any]:
+    """All models that are defined."""
+    return [each for below in kind.__subclasses__() for each in (below, *_known(below))]
+
+
+def from_words(text: str) -> Noise | float:
+    """The noise that a text such as "0.1", "poisson", "student:4" or "poisson:gain=2,read=0.5" names."""
+    name, _, rest = text.partition(":")
+    if name not in MODELS:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(
+                f"`noise` must be a number or one of {', '.join(MODELS)}, with its parameters behind a colon, got "
+                f"{text!r}{arguments.nearest(name, MODELS)}"
+            ) from None
+    names = [field.name for field in fields(MODELS[name])]  # type: ignore[arg-type]
+    given: dict[str, float] = {}
+    for place, part in enumerate(filter(None, rest.split(","))):
+        key, equals, value = part.rpartition("=")
+        key = key if equals else names[place] if place < len(names) else part
+        if key not in names:
+            raise ValueError(f"`noise`: {name} has the parameters {', '.join(names)}, got {key!r}.")
+        try:
+            given[key] = float(value)
+        except ValueError:
+            raise ValueError(f"`noise`: {key!r} of {name} must be a number, got {value!r}.") from None
+    try:
+        return MODELS[name](**given)
+    except TypeError as error:
+        raise ValueError(f"`noise`: {name} needs {', '.join(names)}, such as {name}:4: {error}") from None
 
 
 def as_noise(value: Any, m: int, outliers: Any = False) -> Noise:

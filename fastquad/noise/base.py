@@ -6,7 +6,8 @@ Its verbs, all of shape (m,) but for the last three:
     log_likelihood(y, z)        log p(y_i | z_i)
     score(y, z)                 its derivative by z_i
     weight(y, z)                the information that y_i has on z_i, −E ∂²log p/∂z²: 1/σ_i² for Gaussian noise
-    downweight(y, z)            what robust steps multiply that with: 1 but where a measurement is an outlier
+    downweight(y, z)            what steps multiply that with, to be safe far from the optimum: near 0 for an outlier
+    soundness(y, z)             P(the measurement is no outlier): 1 but for models that allow for some
     learn(y, z, freedom)        the model with its parameters learnt, at a fit that took so many degrees of freedom
     explains(y, z, freedom)     the p-value of what a fit leaves
     rows(some)                  the model of some of the measurements
@@ -61,7 +62,15 @@ class Noise(ABC):
         """The expected information −E ∂²log p/∂z_i², (m,), positive."""
 
     def downweight(self, y: Float, z: Float) -> Float:
-        """What steps multiply the information with, (m,): near 0 for a measurement that is likely an outlier."""
+        """What steps multiply the information with, (m,), positive: near 0 for a measurement that is likely an outlier.
+
+        The optimum does not depend on it. A step for one measurement alone, score/(weight·downweight), should not lead
+        beyond the most likely z.
+        """
+        return np.ones(np.shape(y))
+
+    def soundness(self, y: Float, z: Float) -> Float:
+        """P(the measurement is sound), (m,)."""
         return np.ones(np.shape(y))
 
     def learn(self, y: Float, z: Float, freedom: float) -> Self:
@@ -110,6 +119,10 @@ class Noise(ABC):
     @property
     def sound(self) -> Noise:
         """The noise of the measurements that are not outliers."""
+        return self
+
+    def with_level(self, sigma: float | None, share: float | None = None) -> Self:
+        """The model with what a method has learnt: the standard deviation, and the share of outliers."""
         return self
 
     def with_outliers(self) -> Noise:
@@ -204,6 +217,10 @@ class Noise(ABC):
 
         return {"model": type(self).__name__} | {name: plain(value) for name, value in self._fields()}
 
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={_shown(value)}" for name, value in self._fields() if value is not None)
+        return f"{type(self).__name__}({given})"
+
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(
             np.array_equal(mine, others) if np.ndim(mine) else mine == others
@@ -232,6 +249,11 @@ def parameter(noise: Noise, name: str, *, least: float = 0.0, above: bool = Fals
     values = values.astype(np.float64)
     values.flags.writeable = False
     object.__setattr__(noise, name, values)
+
+
+def _shown(value: Any) -> str:
+    """A parameter in a few characters."""
+    return f"<{value.size} numbers, {value.min():.3g} to {value.max():.3g}>" if np.ndim(value) else f"{value!r}"
 
 
 def real(values: Any) -> Float:

@@ -12,7 +12,7 @@ from fastquad.noise.messages import Linear, Messages, Unequal
 from fastquad.typing import Float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Gaussian(Noise):
     """`y_i = z_i + N(0, σ_i²)`.
 
@@ -78,6 +78,9 @@ class Gaussian(Noise):
     @property
     def reweighs(self) -> bool:
         return False
+
+    def with_level(self, sigma: float | None, share: float | None = None) -> Gaussian:
+        return self if self.given or sigma is None else Gaussian(sigma)
 
     def with_outliers(self) -> Noise:
         from fastquad.noise.outliers import Outliers

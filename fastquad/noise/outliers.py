@@ -17,9 +17,11 @@ _SHARE, _FEWEST, _MOST = 0.1, 0.01, 0.4
 # How much broader than the noise outliers are at least, in standard deviations of sound ones.
 _BROAD = 10.0
 _STEPS = 20
+# The least share of its weight that a measurement keeps in a step.
+_NOTHING = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Outliers(Noise):
     """Sound measurements with noise, and a share of up to 40 % that may be anything; `outliers=True` is `Outliers()`.
 
@@ -66,18 +68,20 @@ class Outliers(Noise):
         width = max(3.0 * float(np.sqrt(np.mean(y**2))), _BROAD * self.sound.level(y), 1e-300)
         return -0.5 * (y / width) ** 2 - math.log(width) - 0.5 * math.log(2 * math.pi)
 
-    def downweight(self, y: Float, z: Float) -> Float:
-        """P(sound)."""
+    def soundness(self, y: Float, z: Float) -> Float:
         share = _SHARE if self.share is None else self.share
         odds = math.log1p(-share) - math.log(share) + self.sound.log_likelihood(y, z) - self._broad(y)
         return 1 / (1 + np.exp(-np.clip(odds, -700, 700)))
+
+    def downweight(self, y: Float, z: Float) -> Float:
+        return np.maximum(self.soundness(y, z), _NOTHING) * self.sound.downweight(y, z)
 
     def log_likelihood(self, y: Float, z: Float) -> Float:
         share = _SHARE if self.share is None else self.share
         return np.logaddexp(math.log1p(-share) + self.sound.log_likelihood(y, z), math.log(share) + self._broad(y))
 
     def score(self, y: Float, z: Float) -> Float:
-        return self.downweight(y, z) * self.sound.score(y, z)
+        return self.soundness(y, z) * self.sound.score(y, z)
 
     def weight(self, y: Float, z: Float) -> Float:
         return self.sound.weight(y, z)
@@ -91,7 +95,7 @@ class Outliers(Noise):
             rank = min(r.size - 1, int((r.size + freedom + 1) // 2))
             found = replace(found, sigma=max(float(r[rank]) / 0.6745, 1e-300))
         for _ in range(_STEPS):
-            weight = found.downweight(y, z)
+            weight = found.soundness(y, z)
             count = float(weight.sum())
             if not self.sound.given:
                 left = float(weight @ (y - z) ** 2)
@@ -102,7 +106,7 @@ class Outliers(Noise):
 
     def explains(self, y: Float, z: Float, freedom: float) -> float:
         """What the noise says of the sound measurements alone."""
-        kept = np.flatnonzero(self.downweight(y, z) > 0.5)
+        kept = np.flatnonzero(self.soundness(y, z) > 0.5)
         if kept.size <= freedom:
             return 0.0
         return self.sound.rows(kept).explains(real(y)[kept], real(z)[kept], freedom)
@@ -120,8 +124,16 @@ class Outliers(Noise):
         return self.sound.unequal
 
     @property
+    def reweighs(self) -> bool:
+        return self.sound.reweighs
+
+    @property
     def robust(self) -> bool:
         return True
+
+    def with_level(self, sigma: float | None, share: float | None = None) -> Outliers:
+        found = self if self.share is not None or not share else replace(self, share=share)
+        return found if self.of is not None or self.given or sigma is None else replace(found, sigma=sigma)
 
     def with_outliers(self) -> Outliers:
         return self
@@ -131,6 +143,10 @@ class Outliers(Noise):
 
     def messages(self, y: Float, centred: Float) -> Messages:
         return Mixture(centred, _SHARE if self.share is None else self.share)
+
+    @property
+    def bare(self) -> Outliers:
+        return self if self.of is None else replace(self, of=self.of.bare)
 
     def check(self, y: Float) -> None:
         self.sound.check(y)

@@ -26,7 +26,7 @@ _LEAST = 1e-9
 _MANY, _SUMMED = 60.0, 200
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Poisson(Noise):
     """`y_i = gain·N_i + read·ε_i` with N_i ~ Poisson((z_i + background)/gain) and ε_i ~ N(0, 1).
 
@@ -83,6 +83,11 @@ class Poisson(Noise):
 
     def weight(self, y: Float, z: Float) -> Float:
         return 1 / (np.square(self.gain) * self._counts(y, z)[1])
+
+    def downweight(self, y: Float, z: Float) -> Float:
+        """½ (1 + √(k/λ)): a step in the amplitude √z then ends at the most likely one, √k, and not beyond."""
+        k, rate = self._counts(y, z)
+        return 0.5 * (1 + np.sqrt(k / rate))
 
     def explains(self, y: Float, z: Float, freedom: float) -> float:
         """By the deviance, whose mean and variance at few counts are summed up from the distribution itself."""

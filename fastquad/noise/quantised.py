@@ -15,7 +15,7 @@ from fastquad.typing import Float
 _SPREAD = 0.8
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Quantised(Noise):
     """y_i is z_i, rounded to the nearest multiple of `step`.
 

@@ -15,7 +15,7 @@ from fastquad.typing import Float
 _STEPS = 30
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Student(Noise):
     """`y_i = z_i + σ_i t_i` with t_i of Student's t distribution.
 
@@ -97,6 +97,11 @@ class Student(Noise):
     @property
     def unequal(self) -> bool:
         return isinstance(self.sigma, np.ndarray)
+
+    def with_level(self, sigma: float | None, share: float | None = None) -> Student:
+        if self.given or not sigma:
+            return self
+        return replace(self, sigma=sigma * math.sqrt((self.dof - 2) / self.dof) if self.dof > 2 else sigma)
 
     def messages(self, y: Float, centred: Float) -> Messages:
         return Heavy(self.dof)

@@ -11,7 +11,7 @@ from fastquad.noise.messages import Messages
 from fastquad.typing import Float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _View(Noise):
     """A noise whose verbs are those of another one, at other numbers."""
 
@@ -37,6 +37,9 @@ class _View(Noise):
 
     def downweight(self, y: Float, z: Float) -> Float:
         return self.noise.downweight(*self._there(y, z))
+
+    def soundness(self, y: Float, z: Float) -> Float:
+        return self.noise.soundness(*self._there(y, z))
 
     def learn(self, y: Float, z: Float, freedom: float) -> _View:
         return replace(self, noise=self.noise.learn(*self._there(y, z), freedom))
@@ -84,7 +87,7 @@ class _View(Noise):
         return self.noise.positive
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Shifted(_View):
     """The noise of y − `y` about z − `z`."""
 
@@ -102,7 +105,7 @@ class Shifted(_View):
         return self.noise.background + self.z - self.y
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scaled(_View):
     """The noise of `by`·y about `by`·z."""
 

@@ -125,7 +125,7 @@ class _Desk(BaseDesk):
     def _main_stages(self) -> Iterator[Stage]:
         """The stages of a call without a budget: tens of passes."""
         m, n = self.problem.m, self.problem.n
-        if self.problem.outliers or self.problem.noise.unequal:
+        if self.weighs:
             # Use AMP alone: no other method weighs measurements.
             yield self.message_passing(1, 2, 3)
             return
@@ -343,7 +343,7 @@ class _Desk(BaseDesk):
     @property
     def weighs(self) -> bool:
         """Whether some measurements count less than others."""
-        return self.problem.outliers or self.problem.noise.unequal
+        return self.problem.outliers or self.problem.noise.unequal or self.problem.noise.reweighs
 
     @property
     def believes(self) -> bool:

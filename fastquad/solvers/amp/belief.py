@@ -23,6 +23,7 @@ from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Belief as Believed
 from fastquad.engine.verdict import TRUSTED
+from fastquad.noise import Noise
 from fastquad.numerics.small import with_small_ones
 from fastquad.solvers.amp.run import Walk, cosine
 from fastquad.typing import Float
@@ -59,6 +60,8 @@ class Belief:
     #: x and its standard errors, if these were polished.
     answer: Float | None = None
     deviations: Float | None = None
+    #: The model of the noise as it was learnt then.
+    model: Noise | None = None
 
     @property
     def x(self) -> Float:

@@ -26,10 +26,12 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Outcome
 from fastquad.measurements.contractions import Factors
+from fastquad.noise import Noise
 from fastquad.noise.bend import BENT, bend
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.numerics.transform import Jacobian, sampled_variances
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.solvers.parts.likelihood import Bottom, bottom
 from fastquad.solvers.parts.noise_fit import dense_score, stationary, within_noise
 from fastquad.typing import Asks, Float, Indices
 
@@ -42,6 +44,9 @@ _MOST = 0.1
 _PLAUSIBLE = 3.0
 # The weight of a measurement that is left out: as good as zero, but its row of W is still known.
 _NOTHING = 1e-7
+# The p-value below which a given noise does not explain what is left: that of three standard deviations above the mean
+# of a χ² of many degrees.
+_CHANCE = 1e-3
 # The leverage above which no other measurement checks this one.
 _UNCHECKED = 1 - 1e-6
 
@@ -55,6 +60,8 @@ class Weighed(NamedTuple):
     leverage: Float
     #: The variances of x on the support.
     variances: Float
+    #: The model of the noise, with what was learnt.
+    model: Noise | None = None
 
     @property
     def kept(self) -> Indices:
@@ -66,10 +73,15 @@ def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
     """The weighted fit that starts from another one, without bad measurements if outliers are allowed."""
     m, s = problem.m, found.support.size
     given = problem.noise.deviations(problem.y) if problem.sigma else None
-    if given is not None and np.ptp(given) > 0:
+    ended: Bottom | None = None
+    if problem.noise.reweighs:
+        ended = yield from bottom(problem, found.x, found.support, cache)
+        found, given = ended.fit, ended.sigma(problem)
+    elif given is not None and np.ptp(given) > 0:
         found = yield from fit(problem, found.x, found.support, _REFIT, cache, _weights(given, ()))
     elif not stationary(found):  # the search for x stopped before the minimum
         found = yield from fit(problem, found.x, found.support, _REFIT, cache)
+    model = ended.noise if ended is not None else None
     left_out: list[int] = []
     while True:
         sigma = _estimated(found, m, s, left_out, problem.outliers) if given is None else given
@@ -84,7 +96,7 @@ def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
         hopeless = float(np.median(np.abs(found.r) / sigma)) > _PLAUSIBLE
         enough = hopeless or len(left_out) >= _MOST * m or m - len(left_out) <= s
         if not problem.outliers or normalised[worst] < _BAD or enough:
-            return Weighed(found, sigma, np.array(sorted(left_out), dtype=np.intp), leverage, variances)
+            return Weighed(found, sigma, np.array(sorted(left_out), dtype=np.intp), leverage, variances, model)
         left_out.append(worst)
         found = yield from fit(problem, found.x, found.support, _REFIT, cache, _weights(sigma, left_out))
 
@@ -95,7 +107,11 @@ def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -
     s, count = found.support.size, kept.size
     if count <= s:
         return None
-    if problem.noise.given:
+    if problem.noise.given and problem.noise.reweighs:
+        sound = problem.noise.sound.rows(kept)
+        if sound.explains(problem.y[kept], (problem.y + found.r)[kept], s - problem.turning) < _CHANCE:
+            return None
+    elif problem.noise.given:
         chi2 = float(np.sum((found.r[kept] / sigma[kept]) ** 2))
         if problem.noiseless or chi2 > within_noise(count - s):
             return None
@@ -108,14 +124,14 @@ def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -
     note = f"The fit on {s} coordinates leaves noise with a standard deviation of {level:.3g}."
     # Leave each measurement out, as `bend` assumes: the fit has taken its part of the residual.
     alone = -found.r / (1 - np.minimum(weighed.leverage, _UNCHECKED))
-    tested = not problem.noise.given and not problem.outliers and found.steepness is None
+    tested = not (problem.noise.given or problem.noise.reweighs or problem.outliers) and found.steepness is None
     bent = bend(problem.y, alone) if tested else 0.0
     if bent:
         note, error, stderr = f"{note} {BENT}", math.hypot(error, bent), np.hypot(stderr, bent * found.x)
     return Outcome(
         found.x, found.residual, End.CONVERGED, free=s, noise=level, error=error, stderr=stderr, method=method,
         outliers=weighed.left_out if problem.outliers else None, entries=entries,
-        note=note,
+        note=note, model=weighed.model,
     )  # fmt: skip
 
 
