@@ -114,7 +114,7 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         # Without an error, nothing has shown that the measurements determine the code: a budget ended it.
         if outcome.residual < EXACT_RESIDUAL and outcome.error is not None:
             return Verdict(Status.EXACT if determined else Status.UNDETERMINED, outcome)
-    if problem.noise.reweighs and (not problem.by_transform or _small(problem)) and outcome.end is not End.AGREES:
+    if problem.noise.reweighs and not problem.outliers and (not problem.by_transform or _small(problem)):
         return (yield from _in_units_of_noise(problem, outcome))
     if outcome.end is End.AGREES and outcome.outliers is not None and not problem.bilinear:
         return (yield from _for_most(problem, outcome, outcome.outliers))

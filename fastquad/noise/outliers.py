@@ -124,10 +124,6 @@ class Outliers(Noise):
         return self.sound.unequal
 
     @property
-    def reweighs(self) -> bool:
-        return self.sound.reweighs
-
-    @property
     def robust(self) -> bool:
         return True
 

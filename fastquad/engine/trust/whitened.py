@@ -1,8 +1,8 @@
 """The verdict where noise differs from measurement to measurement: that of the problem in units of its noise.
 
 Near a fit z the likelihood of any noise is that of Gaussian noise about the data `t = z + score/weight`, of the
-standard deviation `1/√weight`. Divided by it, all measurements have noise of one size, as all tests assume. They need not
-know: they get the problem of the scaled matrices, and of each answer that they ask for, the scaled rows.
+standard deviation `1/√weight`. Divided by it, all measurements have noise of one size, as all tests assume. They need
+not know: they get the problem of the scaled matrices, and of each answer that they ask for, the scaled rows.
 """
 
 from __future__ import annotations

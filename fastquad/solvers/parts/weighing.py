@@ -31,7 +31,7 @@ from fastquad.noise.bend import BENT, bend
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.numerics.transform import Jacobian, sampled_variances
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
-from fastquad.solvers.parts.likelihood import Bottom, bottom
+from fastquad.solvers.parts.likelihood import bottom
 from fastquad.solvers.parts.noise_fit import dense_score, stationary, within_noise
 from fastquad.typing import Asks, Float, Indices
 
@@ -47,6 +47,8 @@ _NOTHING = 1e-7
 # The p-value below which a given noise does not explain what is left: that of three standard deviations above the mean
 # of a χ² of many degrees.
 _CHANCE = 1e-3
+# The probability of being sound from which on a measurement is.
+_SOUND = 0.5
 # The leverage above which no other measurement checks this one.
 _UNCHECKED = 1 - 1e-6
 
@@ -72,23 +74,17 @@ class Weighed(NamedTuple):
 def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
     """The weighted fit that starts from another one, without bad measurements if outliers are allowed."""
     m, s = problem.m, found.support.size
-    given = problem.noise.deviations(problem.y) if problem.sigma else None
-    ended: Bottom | None = None
     if problem.noise.reweighs:
-        ended = yield from bottom(problem, found.x, found.support, cache)
-        found, given = ended.fit, ended.sigma(problem)
-    elif given is not None and np.ptp(given) > 0:
+        return (yield from _most_likely(problem, found, cache))
+    given = problem.noise.deviations(problem.y) if problem.sigma else None
+    if given is not None and np.ptp(given) > 0:
         found = yield from fit(problem, found.x, found.support, _REFIT, cache, _weights(given, ()))
     elif not stationary(found):  # the search for x stopped before the minimum
         found = yield from fit(problem, found.x, found.support, _REFIT, cache)
-    model = ended.noise if ended is not None else None
     left_out: list[int] = []
     while True:
         sigma = _estimated(found, m, s, left_out, problem.outliers) if given is None else given
-        if found.steepness is None:
-            leverage, variances = _influence(found, sigma, left_out)
-        else:
-            leverage, variances = yield from _sampled_influence(problem, found, sigma, left_out)
+        leverage, variances = yield from _influences(problem, found, sigma, left_out)
         normalised = np.abs(found.r) / (sigma * np.sqrt(np.maximum(1 - leverage, 1e-12)))
         normalised[leverage > _UNCHECKED] = 0.0
         normalised[left_out] = 0.0
@@ -96,9 +92,37 @@ def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
         hopeless = float(np.median(np.abs(found.r) / sigma)) > _PLAUSIBLE
         enough = hopeless or len(left_out) >= _MOST * m or m - len(left_out) <= s
         if not problem.outliers or normalised[worst] < _BAD or enough:
-            return Weighed(found, sigma, np.array(sorted(left_out), dtype=np.intp), leverage, variances, model)
+            return Weighed(found, sigma, np.array(sorted(left_out), dtype=np.intp), leverage, variances)
         left_out.append(worst)
         found = yield from fit(problem, found.x, found.support, _REFIT, cache, _weights(sigma, left_out))
+
+
+def _most_likely(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
+    """The bottom of the likelihood; the model tells which measurements are sound."""
+    ended = yield from bottom(problem, found.x, found.support, cache)
+    sigma, z = ended.sigma(problem), ended.z(problem)
+    left_out = np.flatnonzero(ended.noise.soundness(problem.y, z) < _SOUND)
+    leverage, variances = yield from _influences(problem, ended.fit, sigma, left_out.tolist())
+    return Weighed(ended.fit, sigma, left_out, leverage, variances, ended.noise)
+
+
+def _influences(problem: Problem, found: Fit, sigma: Float, left_out: list[int]) -> Asks[tuple[Float, Float]]:
+    """The leverages (m,) and the variances of x (s,) of a fit, by matrices or by a transform."""
+    if found.steepness is None:
+        return _influence(found, sigma, left_out)
+    return (yield from _sampled_influence(problem, found, sigma, left_out))
+
+
+def _evident(problem: Problem, model: Noise, z: Float, s: int) -> bool:
+    """Whether the likelihood of a fit is far above that of a constant y: as `dense_score`, for any noise.
+
+    `2 ln p(z)/p(constant) > s ln m + m/3`, for m >= 2 s.
+    """
+    m, y = problem.m, problem.y
+    constant = np.full(m, float(np.median(y)))
+    null = problem.noise.learn(y, constant, 1)
+    gain = float(np.sum(model.log_likelihood(y, z))) - float(np.sum(null.log_likelihood(y, constant)))
+    return m >= 2 * s and 2 * gain > s * math.log(m) + m / 3
 
 
 def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -> Outcome | None:
@@ -107,9 +131,11 @@ def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -
     s, count = found.support.size, kept.size
     if count <= s:
         return None
-    if problem.noise.given and problem.noise.reweighs:
-        sound = problem.noise.sound.rows(kept)
-        if sound.explains(problem.y[kept], (problem.y + found.r)[kept], s - problem.turning) < _CHANCE:
+    if weighed.model is not None:
+        model, z = weighed.model, problem.y + found.r
+        if problem.noise.given and model.explains(problem.y, z, s - problem.turning) < _CHANCE:
+            return None
+        if not problem.noise.given and not _evident(problem, model, z, s):
             return None
     elif problem.noise.given:
         chi2 = float(np.sum((found.r[kept] / sigma[kept]) ** 2))
