@@ -126,7 +126,7 @@ class _Desk(BaseDesk):
     def _main_stages(self) -> Iterator[Stage]:
         """The stages of a call without a budget: tens of passes."""
         m, n = self.problem.m, self.problem.n
-        if self.problem.outliers or isinstance(self.problem.noise, np.ndarray):
+        if self.weighs:
             # Use AMP alone: no other method weighs measurements.
             yield self.message_passing(1, 2, 3)
             return
@@ -209,7 +209,7 @@ class _Desk(BaseDesk):
         ]
         if not levels or not (yield from self._looks_sparse()):
             return None
-        outcome = yield from self._search(levels, noisy=self.problem.noise is not None and not self.believes)
+        outcome = yield from self._search(levels, noisy=self.problem.noise.given and not self.believes)
         self._warm()
         return outcome
 
@@ -344,7 +344,7 @@ class _Desk(BaseDesk):
     @property
     def weighs(self) -> bool:
         """Whether some measurements count less than others."""
-        return self.problem.outliers or isinstance(self.problem.noise, np.ndarray)
+        return self.problem.outliers or self.problem.noise.unequal or self.problem.noise.reweighs
 
     @property
     def believes(self) -> bool:

@@ -96,7 +96,7 @@ class GuidedSearch(Search):
         best, m, prior = self.best, self.problem.m, self.prior
         if best is None or not best.found:
             return None
-        convincing = self.problem.noise is not None or best.evidence < -m
+        convincing = self.problem.noise.given or best.evidence < -m
         if best.trusted and convincing and (prior.rounds or best.size <= m / 2):
             return self.conclude(best)
         return replace(self.conclude(best), end=End.NOISY) if last else None
@@ -139,7 +139,7 @@ class _Desk(BaseDesk):
             yield self.from_start(self.problem.x0)
         positive = isinstance(self.prior, Sparse) and self.prior.traits == ("nonnegative",)
         # Pursuit looks for exact fits, of which there are none where a level of noise is given.
-        pursued = positive and m < n and (self.problem.noise is None or self.problem.noiseless)
+        pursued = positive and m < n and (self.problem.noiseless or not self.problem.noise.given)
         early = m < _PURSUIT_RATIO * n
         if pursued and early:
             yield self.pursue()

@@ -89,7 +89,7 @@ class Search:
     @property
     def _weighs(self) -> bool:
         """Whether some measurements count less than others."""
-        return self.problem.outliers or isinstance(self.problem.noise, np.ndarray)
+        return self.problem.outliers or self.problem.noise.unequal or self.problem.noise.reweighs
 
     def _watch(self, walk: Walk) -> Believed | None:
         """The belief of a run that has not settled, if it explains more of y than any before."""
@@ -115,8 +115,7 @@ class Search:
 
     def conclude(self, best: Belief) -> Outcome:
         """The outcome of a belief, less certain if y bends, or if another signal is measured with x."""
-        unequal = isinstance(self.problem.noise, np.ndarray)
-        bent = 0.0 if unequal else bend(self.ensemble.y, best.r, gross=self.problem.outliers)
+        bent = 0.0 if self.problem.noise.unequal else bend(self.ensemble.y, best.r, gross=self._weighs)
         if bent:
             best = best.of_unsure_length(bent)
         second = 0.0
@@ -132,6 +131,7 @@ class Search:
             best.x, best.residual, End.CONVERGED if best.trusted else End.NOISY, best.size,
             f"{note} {self.suspicion()}".strip(), best.sigma, best.error, best.stderr, second=second, method="amp",
             outliers=np.flatnonzero(best.sound < 0.5) if self.problem.outliers else None, entries=self.entries,
+            model=best.model,
         )  # fmt: skip
 
     def suspicion(self) -> str:

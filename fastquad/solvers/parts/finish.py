@@ -1,8 +1,8 @@
 """The finish: from any answer near x to the bottom of the likelihood, on the coordinates that the evidence supports.
 
-It is the same at every level of noise, from rounding to noise as large as the signal, whoever found the answer. With
-the residuals divided by their noise, `r_i = (z^T Ã_i z − y_i)/σ_i`, and J the Jacobian on a support S of s coordinates,
-Levenberg–Marquardt goes to the bottom of ‖r‖² on S; there
+It is the same at every level of noise, from rounding to noise as large as the signal, and for every model of it,
+whoever found the answer. At the bottom on a support S of s coordinates (`fastquad.solvers.parts.likelihood`), with the
+residuals `r = −score/√weight` in units of the noise, and J their Jacobian on S,
 
     σ̂² = ‖r‖²/ν,  ν = m − s,      C = σ̂² (J^T J)^{-1}      the level, if it is not given, and the covariance of x_S.
 
@@ -39,11 +39,13 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
+from fastquad.noise import Noise
 from fastquad.noise.bend import BENT, bend
 from fastquad.numerics import lapack
 from fastquad.numerics.grouping import Groups
 from fastquad.numerics.levenberg_marquardt import Rule, turned
-from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.solvers.parts.descent import Fit, GrowingBlock
+from fastquad.solvers.parts.likelihood import Bottom, bottom
 from fastquad.typing import Asks, Float, Indices
 
 # Where a step would move x by less than a hundredth of its standard errors: lower the square of the residual, in units of
@@ -75,13 +77,14 @@ _SINGULAR = 1e-10
 class Finish:
     """An answer at the bottom of the likelihood, and what is known of it.
 
-    `fit` has the coordinates that the evidence supports, `sigma` is the level of the noise, `stderr` (n,) the standard
+    `fit` has the coordinates that the evidence supports, `noise` is the model with what was learnt, `sigma` the level of the noise, `stderr` (n,) the standard
     errors of x, `error` the relative error of x, `open` the share of its square that undecided coordinates make,
     `evidence` the nats that speak for it beyond chance, and `alone` (m,) the residual of each measurement as if it had
     been left out.
     """
 
     fit: Fit
+    noise: Noise
     sigma: float
     stderr: Float
     error: float
@@ -121,20 +124,19 @@ def applies(problem: Problem) -> bool:
 
 def finish(problem: Problem, x: Float, support: Indices, cache: GrowingBlock) -> Asks[Finish | None]:
     """Go from x to the bottom of the likelihood; None where the measurements do not determine x on any support."""
-    sigma, rule = _given(problem), Rule(max_steps=40, bottom=_HUNDREDTH / problem.m, above=0.0)
-    weights = None if sigma is None or np.ptp(sigma) == 0 else float(sigma.min()) / sigma
+    rule = Rule(max_steps=40, bottom=_HUNDREDTH / problem.m, above=0.0)
     support = np.setdiff1d(np.asarray(support, dtype=np.intp), problem.known)
     if problem.fixed and 0 < support.size < problem.m:
-        x = yield from _of_right_sign(problem, x, support, rule, cache, weights)
+        x = yield from _of_right_sign(problem, x, support, rule, cache)
     seen: set[bytes] = set()
     last: Finish | None = None
     for _ in range(_ROUNDS):
         if not 0 < support.size - problem.turning < problem.m:
             return last
-        found = yield from fit(problem, x, support, rule, cache, weights)
-        everything = found.W.shape[1] == problem.n
-        W = found.W if everything else (yield Products(found.x))
-        weighed = _Weighed.of(problem, found, W, sigma)
+        ended = yield from bottom(problem, x, support, cache, rule)
+        everything = ended.fit.W.shape[1] == problem.n
+        W = ended.fit.W if everything else (yield Products(ended.fit.x))
+        weighed = _Weighed.of(problem, ended, W)
         if weighed is None:
             return last
         last = weighed.finish()
@@ -146,13 +148,13 @@ def finish(problem: Problem, x: Float, support: Indices, cache: GrowingBlock) ->
 
 
 def _of_right_sign(
-    problem: Problem, x: Float, support: Indices, rule: Rule, cache: GrowingBlock, weights: Float | None
+    problem: Problem, x: Float, support: Indices, rule: Rule, cache: GrowingBlock
 ) -> Asks[Float]:
     """The bottom near x or near −x, whichever is lower: known values tell them apart, but perhaps by little."""
-    fits = []
+    ends = []
     for start in (x, 2 * problem.completed(np.zeros(problem.n)) - x):
-        fits.append((yield from fit(problem, start, support, rule, cache, weights)))
-    return min(fits, key=lambda found: float(np.linalg.norm(found.r if weights is None else found.r * weights))).x
+        ends.append((yield from bottom(problem, start, support, cache, rule)))
+    return max(ends, key=lambda ended: ended.log_likelihood).fit.x
 
 
 def outcome(problem: Problem, entries: Entries | None, found: Finish, method: str) -> Outcome:
@@ -163,13 +165,14 @@ def outcome(problem: Problem, entries: Entries | None, found: Finish, method: st
         f"The fit on {s} coordinates has a relative error of about {error:.2g}; the noise has a standard deviation of "
         f"{found.sigma:.3g}."
     )
-    if not isinstance(problem.noise, np.ndarray):
+    if not (problem.noise.unequal or problem.noise.reweighs):
         bent = bend(problem.y, found.alone)
         if bent:
             note, error, stderr = f"{note} {BENT}", math.hypot(error, bent), np.hypot(stderr, bent * fit.x)
     return Outcome(
-        fit.x, fit.residual, End.CONVERGED, s, note, found.sigma, error, stderr, method=method, entries=entries
-    )
+        fit.x, fit.residual, End.CONVERGED, s, note, found.sigma, error, stderr, method=method, entries=entries,
+        model=found.noise,
+    )  # fmt: skip
 
 
 def finished(problem: Problem, entries: Entries, given: Outcome, cache: GrowingBlock) -> Asks[Outcome]:
@@ -194,20 +197,12 @@ def better(given: Outcome, problem: Problem, found: Finish | None) -> Outcome:
     return replace(ended, second=given.second, outliers=given.outliers)
 
 
-def _given(problem: Problem) -> Float | None:
-    """The standard deviation of each measurement, (m,), none below a millionth of the largest; None if unknown."""
-    if problem.noise is None:
-        return None
-    sigma = np.broadcast_to(np.asarray(problem.noise, dtype=np.float64), problem.m)
-    return np.maximum(sigma, 1e-6 * float(sigma.max()))
-
-
 @dataclass(frozen=True)
 class _Weighed:
     """A fit at the bottom, with every coordinate weighed: its value, covariance and odds."""
 
     problem: Problem
-    found: Fit
+    ended: Bottom
     #: The groups of coordinates, and whether each is on the support.
     groups: Groups
     inside: Float
@@ -222,11 +217,14 @@ class _Weighed:
     leverage: Float
 
     @classmethod
-    def of(cls, problem: Problem, found: Fit, W: Float, given: Float | None) -> _Weighed | None:
-        """Weigh all coordinates at a fit, given the products W of all of them; None if J is singular."""
-        m, n, S = problem.m, problem.n, found.support
-        weights = np.ones(m) if given is None else 1 / given
-        J, r = 2 * W * weights[:, None], found.r * weights
+    def of(cls, problem: Problem, ended: Bottom, W: Float) -> _Weighed | None:
+        """Weigh all coordinates at the bottom, given the products W of all of them; None if J is singular."""
+        found, z = ended.fit, ended.z(problem)
+        m, n, S, given = problem.m, problem.n, found.support, problem.noise.given
+        # In units of the noise, its likelihood is that of standard normal numbers.
+        weights = 1 / ended.sigma(problem)
+        r = -ended.noise.score(problem.y, z) / weights
+        J = 2 * W * weights[:, None]
         JS = J[:, S]
         pinned = JS
         if problem.turning:
@@ -241,7 +239,7 @@ class _Weighed:
         s = S.size - problem.turning
         nu = m - s
         square = float(r @ r)
-        level = max(square / nu, 1e-300) if given is None else max(1.0, square / nu)
+        level = max(1.0, square / nu) if given else max(square / nu, 1e-300)
         inverse = lapack.dtrtri(R)[0]
         cover = level * (inverse @ inverse.T)
         outside = np.setdiff1d(np.arange(n) if problem.support is None else problem.support, np.union1d(S, problem.known))
@@ -251,7 +249,7 @@ class _Weighed:
         values[S], variances[S] = found.x[S], np.diagonal(cover)
         inside = np.zeros(groups.count, dtype=bool)
         inside[groups.touched(S)] = True
-        freedom = math.inf if given is not None else nu
+        freedom = math.inf if given else nu
         weighed: list[_Weights] = []
         for size in np.unique(groups.sizes).astype(int):
             for columns, chosen in ((S, inside), (outside, ~inside)):
@@ -270,13 +268,14 @@ class _Weighed:
                     values[columns[places]], variances[columns[places]] = u, np.einsum("gaa->ga", V)
                 weighed.append(_Weights.of(which, u, V))
         odds = _learnt_odds(weighed, groups.count, float(np.mean(found.x[S] ** 2)), freedom)
-        spread = float(np.mean((weights * (problem.y - np.average(problem.y, weights=weights**2))) ** 2))
+        target = z - r / weights
+        spread = float(np.mean((weights * (target - np.average(target, weights=weights**2))) ** 2))
         evidence = _evidence(spread, level, nu, s, groups.count, int(inside.sum()))
-        sigma = math.sqrt(level) if given is None else float(np.sqrt(np.mean(given**2))) * math.sqrt(level)
+        sigma = math.sqrt(level * float(np.mean(weights**-2)))
         total = float(np.trace(cover))
         spread_of = total**2 / max(float(np.sum(cover**2)), 1e-300)
         return cls(
-            problem, found, groups, inside, values, variances, odds, sigma, evidence,
+            problem, ended, groups, inside, values, variances, odds, sigma, evidence,
             _student(spread_of, freedom), np.einsum("ij,ij->i", Q, Q),
         )  # fmt: skip
 
@@ -290,7 +289,7 @@ class _Weighed:
             most = min(most, problem.k)
         chosen = chosen[np.cumsum(groups.sizes[chosen]) <= most]
         support = groups.members(chosen)
-        x = self.found.x.copy()
+        x = self.ended.fit.x.copy()
         keep = np.zeros(problem.n, dtype=bool)
         keep[support] = keep[problem.known] = True
         new = support[x[support] == 0]
@@ -300,7 +299,7 @@ class _Weighed:
 
     def finish(self) -> Finish:
         """What is known of x at this fit."""
-        n, S, x = self.problem.n, self.found.support, self.found.x
+        n, S, x = self.problem.n, self.ended.fit.support, self.ended.fit.x
         likely = 1 / (1 + np.exp(-np.clip(self.odds, -700, 700)))
         likely = self.groups.spread(likely)
         on = np.zeros(n, dtype=bool)
@@ -311,9 +310,9 @@ class _Weighed:
         stderr = np.zeros(n)
         stderr[S] = np.sqrt(self.variances[S])
         size = max(float(np.linalg.norm(x)), 1e-300)
-        alone = -self.found.r / np.maximum(1 - self.leverage, 1e-6)
+        alone = -self.ended.fit.r / np.maximum(1 - self.leverage, 1e-6)
         return Finish(
-            self.found, self.sigma, stderr, math.sqrt(total) / size * self.freedom,
+            self.ended.fit, self.ended.noise, self.sigma, stderr, math.sqrt(total) / size * self.freedom,
             float(unsure.sum()) / max(total, 1e-300), self.evidence, alone,
         )  # fmt: skip
 

@@ -61,7 +61,7 @@ def run(
             outcome = yield from conclusion(problem, entries, found, "pursuit", search.cache)
             if outcome is None or (outcome.noise is not None and not noisy):
                 best = found if best is None or found.residual < best.residual else best
-            elif outcome.noise is None or problem.noise is not None:
+            elif outcome.noise is None or problem.noise.given:
                 return outcome, best
             else:
                 likely = outcome
