@@ -39,20 +39,23 @@ from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.challenge import CHALLENGE, CHALLENGE_ENTRIES, CHALLENGE_INDEPENDENT, starts
 from fastquad.engine.trust.flat import another_on_flat
+from fastquad.engine.trust.evidence import SURE, evidence_of
 from fastquad.engine.trust.majority import fits_most
 from fastquad.engine.trust.rivals import NAMED, Measure, names
 from fastquad.engine.trust.twins import Twins
 from fastquad.engine.trust.two_signals import second_signal
 from fastquad.engine.trust.valleys import challenged, refuted, searched_everywhere
 from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
+from fastquad.numerics.gram import gram
+from fastquad.numerics.independence import singular_values_exceed
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float, Indices
 
 __all__ = ["Certificate", "Known", "Missed", "certify", "doubt_in_noise", "doubt_zero", "missed"]
 
-# Noise does not fall below this share when all coordinates are fitted.
-_MUCH_BETTER = 0.3
+# When a look at all coordinates ends: where what they leave hardly falls, as from an x that leaves only noise.
+_LOOK = CHALLENGE._replace(bottom=0.05)
 # The largest number of measurements whose dependence is looked for: all are compared with all.
 _MOST_COMPARED = 4000
 # The chance below which what is left of y is not noise alone.
@@ -258,9 +261,10 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     # Release the values that the user fixed, to test them, but keep those that belong to A.
     told = getattr(problem.prior, "fixed", None) or {}
     free = np.array([j for j in range(n) if j not in problem.fixed or j in told], dtype=np.intp)
-    descent = on_block(problem.y, x, block, CHALLENGE, free=free if free.size < n else None)
+    descent = on_block(problem.y, x, block, _LOOK, free=free if free.size < n else None)
     left = float(np.linalg.norm(answer.r))
-    if math.sqrt(descent.square) < _MUCH_BETTER * left * math.sqrt((m - n) / m):
+    # All coordinates together leave less in any case: the other signal must be the likelier one for all its freedom.
+    if evidence_of(problem, descent.z, descent.W, descent.r, free) > answer.evidence + SURE:
         return Missed(descent.z)
     misfit, second = _no_noise(block, answer) or _for_most(block, answer), _second(block, answer)
     if misfit or problem.support is not None or problem.fixed:
@@ -280,9 +284,9 @@ def _no_noise(block: Float, answer: Answer) -> str:
     from scipy.special import fdtrc
 
     m = len(block)
-    if m > _MOST_COMPARED:
-        return ""
     flat = block.reshape(m, -1)
+    if m > _MOST_COMPARED or _independent(flat):
+        return ""
     sizes = np.sqrt(np.einsum("ij,ij->i", flat, flat))
     unit = flat / np.where(sizes > 0, sizes, 1.0)[:, None]
     values, vectors = np.linalg.eigh(unit @ unit.T)
@@ -298,6 +302,15 @@ def _no_noise(block: Float, answer: Answer) -> str:
     if fdtrc(others, count, rest / others / max(noise / count, 1e-300)) > _BY_CHANCE:
         return ""
     return "Measurements that depend on each other agree far better than x with y: what x leaves is not only noise."
+
+
+def _independent(flat: Float) -> bool:
+    """Whether a few entries of the matrices show that none of these is a combination of the others."""
+    m, size = flat.shape
+    some = np.random.default_rng(0).integers(0, size, 2 * m)
+    part = flat[:, some] if 2 * m < size else flat
+    unit = part / np.maximum(np.sqrt(np.einsum("ij,ij->i", part, part)), 1e-300)[:, None]
+    return singular_values_exceed(gram(np.ascontiguousarray(unit.T)), 1e-3)
 
 
 def _for_most(block: Float, answer: Answer) -> str:

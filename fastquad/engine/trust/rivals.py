@@ -86,7 +86,7 @@ class Tests:
         if 2 * self.norm * self.answer.gram.least > self.need * self.most:
             return ""
         s = self.answer.s
-        values, vectors = np.linalg.svd(self.scaled(self.answer.columns), full_matrices=True)[1:]
+        values, vectors = np.linalg.svd(self.scaled(self.answer.columns), full_matrices=self.problem.m < s)[1:]
         seen = np.zeros(s)
         seen[: values.size] = values
         return self._unseen_directions(vectors[seen <= self.need])
@@ -106,7 +106,7 @@ class Tests:
     def errors(self) -> tuple[Float, str]:
         """The standard errors on the support, and which directions are not seen at all under the noise."""
         s = self.answer.s
-        values, vectors = np.linalg.svd(self.scaled(self.answer.columns), full_matrices=True)[1:]
+        values, vectors = np.linalg.svd(self.scaled(self.answer.columns), full_matrices=self.problem.m < s)[1:]
         seen = np.zeros(s)
         seen[: values.size] = values
         inverse = 1 / np.maximum(seen, 1e-6)

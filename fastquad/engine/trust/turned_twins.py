@@ -30,7 +30,9 @@ from fastquad.engine.trust.challenge import (
 from fastquad.engine.trust.refutation import other_ends
 from fastquad.engine.trust.refutation import starts as starts_to_refute
 from fastquad.engine.trust.rivals import expand
+from fastquad.engine.trust.evidence import SPARE_NATS, against_chance, evidence_of
 from fastquad.engine.trust.subsystem import hardly_seen, solutions
+from fastquad.engine.trust.valleys import BEYOND_CHANCE, gain
 from fastquad.measurements.contractions import Block, Compress, FirstProducts, Products
 from fastquad.numerics import symmetry
 from fastquad.numerics.gram import gram
@@ -252,17 +254,18 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
     most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
     near, better = (case.apart, APART) if independent else (APART, case.nearer)
     challenge, met = Challenge(near, better, case.nearer), Met.NOTHING
+    nats, by_chance = against_chance(problem, case.S.size, problem.sigma or float(np.median(case.delta)))
+    if independent and nats > BEYOND_CHANCE * (by_chance + SPARE_NATS):
+        return False  # x is near the signal, if not the signal
     everything = np.arange(problem.n)
     for where in (everything, case.S) if m >= problem.n else (case.S,):
         if m * where.size**2 > most or where.size > m:
             return False
         block = yield Block(where)
-        left = float(case.r @ case.r) * (m - where.size + 1) / max(1, m - case.S.size + 1)
-        limit = left * (1 + 2 / math.sqrt(m - where.size + 1))
-        met = challenge.meet(_descents(case, block, where), limit, case.away, case.rival)
+        met = challenge.meet(_descents(case, block, where), case.away, case.rival)
         if met in (Met.ANOTHER, Met.BETTER):
-            how = "as well" if met is Met.ANOTHER else "far better"
-            case.doubt = f"Another signal, {challenge.away:.2g} away, fits {how}."
+            how = "fits as well" if met is Met.ANOTHER else "is far likelier"
+            case.doubt = f"Another signal, {challenge.away:.2g} away, {how}."
             return True
         if met is Met.AGAIN:
             break
@@ -298,16 +301,16 @@ def refuted(case: Turned, entries: Entries) -> Asks[bool]:
 
 
 def _descents(case: Turned, block: Float, where: Indices) -> Iterator[tuple[float, Float]]:
-    """‖r‖² and x as Levenberg–Marquardt finds it from random signals."""
+    """Signals that Levenberg–Marquardt finds from random ones, with the evidence for each less that for x."""
+    evidence = evidence_of(case.problem, case.x, case.W, case.r, case.S)
     rng = np.random.default_rng(2)
     for _ in range(starts(block.size)):
         start = rng.standard_normal(where.size)
         descent = on_block(
             case.problem.y, start * (case.norm / float(np.linalg.norm(start))), block, CHALLENGE, turning=True
         )
-        x = np.zeros(case.problem.n)
-        x[where] = descent.z
-        yield descent.square, x
+        x = expand(descent.z, where, case.problem.n)
+        yield gain(case.problem, evidence, x, descent, where, where), x
 
 
 def away(case: Turned, x: Float) -> float:
