@@ -73,8 +73,15 @@ class Challenge:
     back: int = 0
     #: How far the last signal that was met is from x.
     away: float = 0.0
+    #: That signal.
+    found: Float | None = None
     #: The same of the farthest signal that is as likely, but is not clearly another.
     blur: float = 0.0
+
+    @property
+    def settled(self) -> bool:
+        """Whether so many descents came back to x that it is the valley."""
+        return self.back >= _ENOUGH
 
     def meet(
         self,
@@ -84,7 +91,7 @@ class Challenge:
     ) -> Met:
         """Look at the ends of descents: the evidence for each signal less that for x, and the signal."""
         for gain, found in descents:
-            self.away = away(found)
+            self.found, self.away = found, away(found)
             if gain > -SURE and rival(found):
                 return Met.ANOTHER
             if gain > SURE and self.away > (self.better if gain < _EXACT else self.exact):
@@ -92,6 +99,6 @@ class Challenge:
             if gain > -SURE:
                 self.blur = max(self.blur, self.away)
             self.back += self.away <= self.near
-            if self.back >= _ENOUGH:
+            if self.settled:
                 return Met.AGAIN
         return Met.AGAIN if self.back >= _RECAPTURES else Met.NOTHING

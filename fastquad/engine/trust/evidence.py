@@ -34,6 +34,8 @@ SPARE_NATS = 10.0
 SPARE_BITS = 20
 #: The bits of a generic real number that is measured to rounding: 52, less what sums of many terms lose (a guess).
 GENERIC_BITS = 40.0
+# The bits of a measurement below which it takes few values: a guess.
+_FEW_BITS = 10.0
 # The share of the largest measurement up to which two measurements are equal, and multiples of one number: 2^−GENERIC.
 _EQUAL = 2.0**-GENERIC_BITS
 # The number of multiples of a step up to which numbers are taken for rounded to it.
@@ -107,10 +109,11 @@ def log_choices(n: int, s: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1)
 
 
-def bits_of(y: Float) -> Float:
+def bits_of(y: Float, residual: float = 0.0) -> Float:
     """How many bits each measurement may speak against chance: log2 of the number of values that it could have taken.
 
-    About 40 for a number that is equal to no other and on no common grid, whatever the entries of A are. Numbers on a
+    About 40 for a number that is equal to no other and on no common grid, whatever the entries of A are; or as many as
+    the relative residual tells, where A is rounded. Numbers on a
     grid, such as sums of integers, could have taken the steps between the least and the largest; values that repeat
     are taken as often as they are seen.
     """
@@ -120,10 +123,30 @@ def bits_of(y: Float) -> Float:
     keys = np.round(y / (4 * _EQUAL * size))
     _, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
     step = _common_step(np.abs(y) / size)
-    steps = float(y.max() - y.min()) / size / step if step else math.inf
-    most = min(math.log2(1 + steps), GENERIC_BITS) if steps < _STEPS else GENERIC_BITS
+    # As many steps as a normal distribution of this width has, by the chance that two draws are equal.
+    steps = min(float(np.ptp(y)), 2 * math.sqrt(math.pi) * float(np.std(y))) / size / step if step else math.inf
+    generic = min(GENERIC_BITS, -math.log2(min(max(residual, 1e-300), 1.0)))
+    most = min(math.log2(1 + steps), generic) if steps < _STEPS else generic
     repeated = counts[where.reshape(-1)]
     return np.where(repeated > 1, np.minimum(-np.log2(repeated / y.size), most), most)
+
+
+def short_of(bits: Float, s: int, width: int, choices: float) -> str:
+    """What is missing if bits of the measurements, in ascending order, do not rule chance out; empty if they do.
+
+    s real numbers were fitted, which takes as many measurements, those that say most. `choices` is the log of the number
+    of supports. Where measurements take few values, so does x, it may be: each entry, of `width` numbers, may have
+    another sign. Other signals on the support are few and far between elsewhere; these a search has to find.
+    """
+    spare = float(bits[: max(0, bits.size - s)].sum())
+    signs = s / width if bits[0] < _FEW_BITS else 0.0
+    needed = signs + choices / math.log(2) + SPARE_BITS
+    if spare >= needed:
+        return ""
+    return (
+        f"The measurements to spare say {spare:.0f} bits, because they take few values, and {needed:.0f} are needed to "
+        "rule out that another signal fits by chance."
+    )
 
 
 def repeated_bits(values: Float, size: float) -> float:

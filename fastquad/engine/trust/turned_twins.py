@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,7 @@ from fastquad.numerics import symmetry
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import Gram
 from fastquad.numerics.levenberg_marquardt import on_block, turned
-from fastquad.numerics.relabelling import relabellings
+from fastquad.numerics.relabelling import nearly_fitting, relabellings
 from fastquad.solution import distance
 from fastquad.typing import Asks, Float, Indices, Number
 
@@ -67,8 +68,10 @@ _STARTS = 12
 _STEPS = 8
 # The number of them to the bottom of a valley in noise.
 _SETTLING = 3
-# The largest number of relabellings that are tried.
+# The largest number of relabellings from which steps are taken, of those that nearly fit.
 _RELABELLINGS = 20
+# The largest share of y that such a one leaves, and the same as a multiple of what x leaves.
+_NEARLY, _ERRORS = 0.1, 3.0
 # The number of matrices that they must preserve.
 _MATRICES = 24
 # The difference of moduli, relative to the largest, below which they are equal, in double precision.
@@ -216,18 +219,31 @@ def relabelled(case: Turned, diagonals: Float) -> Asks[bool]:
         return False
     block = yield Block(2 * members, np.sort(np.concatenate([2 * members, 2 * members + 1])))
     moduli = np.hypot(block[..., ::2], block[..., 1::2])
-    some = np.argsort(-moduli.max(axis=(1, 2)), kind="stable")[:_MATRICES]
+    some = symmetry.largest(moduli, _MATRICES)
     where = np.searchsorted(members, inside)
     found = relabellings(moduli[some], where, kind[members], tolerance)
-    for _, (images, _signs) in zip(range(_RELABELLINGS), found, strict=False):
-        for name, values in (("x", z[inside]), ("The conjugate of x", z[inside].conj())):
-            twin = np.zeros_like(z)
-            twin[members[images]] = values
-            start = twin.view(np.float64)
-            support = case.groups.whole(np.flatnonzero(start))
-            if (yield from fits(case, start, support, f"{name} on other entries")):
-                return True
+
+    def moved() -> Iterator[Number]:
+        for images, _ in found:
+            for values in (z[inside], z[inside].conj()):
+                yield _placed(values, images, members.size)
+
+    limit = max(_NEARLY * float(np.linalg.norm(case.problem.y)), _ERRORS * float(np.linalg.norm(case.r)))
+    hermitian = block[..., ::2] - 1j * block[..., 1::2]
+    apart = (twin for twin in nearly_fitting(hermitian, moved(), case.problem.y, limit))
+    for twin in islice(apart, _RELABELLINGS):
+        start = _placed(twin, members, z.size).view(np.float64)
+        support = case.groups.whole(np.flatnonzero(start))
+        if (yield from fits(case, start, support, "x, or its conjugate, on other entries")):
+            return True
     return False
+
+
+def _placed(values: Number, where: Indices, size: int) -> Number:
+    """A complex vector with these values there, zero elsewhere."""
+    out = np.zeros(size, dtype=np.complex128)
+    out[where] = values
+    return out
 
 
 def subsystem(case: Turned) -> Asks[bool]:
@@ -264,6 +280,7 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
         block = yield Block(where)
         met = challenge.meet(_descents(case, block, where), case.away, case.rival)
         if met in (Met.ANOTHER, Met.BETTER):
+            case.twin = challenge.found
             how = "fits as well" if met is Met.ANOTHER else "is far likelier"
             case.doubt = f"Another signal, {challenge.away:.2g} away, {how}."
             return True

@@ -57,23 +57,27 @@ def challenged(tests: Tests, independent: bool) -> Asks[str]:
     most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
     # Unless a prior has shrunk it, x is where the descent on its support ends.
     near, better = (tests.measure.apart, APART) if independent else (APART, tests.measure.nearer)
-    challenge, met = Challenge(near, better, tests.measure.nearer), Met.NOTHING
+    challenge, met, evident = Challenge(near, better, tests.measure.nearer), Met.NOTHING, True
     for where in (answer.allowed, answer.S) if m > answer.allowed.size else (answer.S,):
         everything = np.union1d(where, problem.known)
         if m * everything.size**2 > most or where.size >= m:
             return ""
         block = yield Block(everything)
-        if not independent and not _evident(tests, block):
-            return _FEW_TO_SPARE
+        evident = independent or _evident(tests, block)
         met = challenge.meet(_descents(tests, block, everything, where), tests.away, tests.rival)
         if met is Met.ANOTHER:
             return tests.shown()
         if met is Met.BETTER:
+            tests.twin = challenge.found
             return f"Another signal, {challenge.away:.2g} away, is far likelier."
         if met is Met.AGAIN:
             break
     if not independent:
         tests.blur = max(tests.blur, challenge.blur)
+    if challenge.settled:
+        return ""  # a dozen descents came back to x, and the other valleys that they met are not as likely
+    if not evident:
+        return _FEW_TO_SPARE
     # Count a residual at the given level of noise as evidence for x, too.
     sure = independent or problem.noise is not None or met is Met.AGAIN
     return "" if sure else NOT_AGAIN
