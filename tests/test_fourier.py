@@ -295,7 +295,7 @@ def test_small_problems_are_judged_as_those_of_stored_vectors():
         assert one.status is other.status
         assert fq.distance(one.x, other.x) < 1e-5
         seen.add(one.status)
-    assert seen == {fq.Status.CONVERGED, fq.Status.NOISY}
+    assert seen >= {fq.Status.CONVERGED, fq.Status.NOISY}
 
 
 # -- numerics ---------------------------------------------------------------------------------------------------------

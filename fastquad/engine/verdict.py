@@ -37,6 +37,7 @@ from fastquad.engine.trust.answer import Known
 from fastquad.engine.trust.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
 from fastquad.engine.trust.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
+from fastquad.engine.trust.evidence import SPARE_NATS, against_chance
 from fastquad.engine.trust.refutation import starts
 from fastquad.engine.trust.rivals import along_free
 from fastquad.engine.trust.sound import of_rows, sound
@@ -63,6 +64,8 @@ TRUSTED_STRUCTURED = 0.1
 # there.
 _FITTED = 1e-6
 
+# The largest change of the measurements by one more step, in units of what noise does, at the bottom of a valley.
+_BOTTOM = 0.1
 # How many arrays of shape (m, n) the methods and the certificate have at a time.
 _PRODUCTS = 6
 
@@ -119,7 +122,8 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if outcome.end not in (End.CONVERGED, End.STAGNATED):
         return _with_second(Verdict(_AS_IT_ENDED[outcome.end], outcome))
     if outcome.end is End.STAGNATED and outcome.residual > _explained(problem, free):
-        return Verdict(Status.STAGNATED, outcome)
+        if not (yield from _at_bottom(problem, outcome, free)):
+            return Verdict(Status.STAGNATED, outcome)
     if not determined:
         return (yield from _undetermined(problem, outcome))
     if problem.prior is None or problem.prior.kind == "sparse":
@@ -129,6 +133,23 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if problem.prior.decoded:
         return Verdict(Status.CONVERGED, outcome)
     return (yield from _by_prior(problem, outcome, problem.prior))
+
+
+def _at_bottom(problem: Problem, outcome: Outcome, free: int) -> Asks[bool]:
+    """Whether an answer whose method gave up is the best fit there, and better than chance: what it leaves is noise."""
+    prior = problem.prior
+    told = prior is not None and prior.kind != "sparse"
+    if told or problem.noise is not None or problem.outliers or free >= problem.m or not outcome.x.any():
+        return False
+    left = outcome.residual * float(np.linalg.norm(problem.y)) / math.sqrt(problem.m - free + problem.turning)
+    nats, by_chance = against_chance(problem, free, left)
+    if nats < by_chance + SPARE_NATS or not products_affordable(problem):
+        return False
+    W = yield Products(outcome.x)
+    S = np.setdiff1d(np.flatnonzero(outcome.x), problem.known)
+    step = W[:, S] @ np.linalg.lstsq(W[:, S], W @ outcome.x - problem.y, rcond=1e-10)[0]
+    # A step that changes the measurements by less than their noise changes x by less than its error.
+    return float(np.linalg.norm(step)) < _BOTTOM * left * math.sqrt(S.size)
 
 
 def _undetermined(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -166,7 +187,7 @@ def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if prior is not None and not prior.admits(found.x) and prior.admits(-found.x):
         found = found._replace(x=-found.x)
     if status is Status.EXACT and found.residual >= EXACT_RESIDUAL:
-        status, note = Status.CONVERGED, f"{note} This is the accuracy of A's entries in single precision.".strip()
+        note = f"{note} This is the accuracy of A's entries, which are rounded.".strip()
     nonzeros = int(np.count_nonzero(found.x))
     if status is Status.EXACT and problem.k is not None and nonzeros != problem.k:
         note = f"{note} It has {nonzeros} nonzeros, not k = {problem.k} as was given.".strip()

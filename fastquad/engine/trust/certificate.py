@@ -58,6 +58,11 @@ __all__ = ["Certificate", "Known", "Missed", "certify", "doubt_in_noise", "doubt
 _LOOK = CHALLENGE._replace(bottom=0.05)
 # The largest number of measurements whose dependence is looked for: all are compared with all.
 _MOST_COMPARED = 4000
+# Without noise, another signal is at least so far away, and so many times what rounding leaves open of a coordinate; at
+# most so far.
+_APART, _TIMES_ROUNDING, _MOST_APART = 1e-3, 10.0, 0.1
+# The chance below which given values do not explain y: of 2,000 right ones two at most are refused.
+_REFUTED = 1e-3
 # The chance below which what is left of y is not noise alone.
 _BY_CHANCE = 1e-6
 # Under noise, the coordinates that are this many standard errors from zero must have this share of the norm of x.
@@ -131,8 +136,9 @@ def certify(
     if problem.n == 1 and problem.m > 1:  # one nonzero measurement determines |x|
         return Certificate(x, residual, Status.EXACT)
     diagonals = yield Diagonals()
-    measure = Measure(1e-3, 1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
     delta = answer.rounding(diagonals)
+    apart = _apart(answer, delta)
+    measure = Measure(apart, apart, 30.0, math.sqrt(problem.m) / apart, noisy=False)
     tests = Twins(answer, diagonals, delta, measure, entries)
     if answer.outside.size and not (yield from _shown_by_few(tests)):
         yield from answer.complete()
@@ -152,6 +158,14 @@ def certify(
         status = _status(tests)
     error = tests.error() if residual > 1e-12 else 0.0
     return Certificate(x, residual, status, doubt, error, tests.twin)
+
+
+def _apart(answer: Answer, delta: Float) -> float:
+    """How far another signal is at least: farther than what the rounding of A leaves open of any one coordinate."""
+    sizes = np.sqrt(np.einsum("ij,ij->j", answer.columns, answer.columns))
+    seen = 2 * float(np.linalg.norm(answer.z)) * float(np.median(sizes)) if answer.s else 0.0
+    open_to = math.sqrt(float(delta @ delta)) / max(seen, 1e-300)
+    return min(max(_APART, _TIMES_ROUNDING * open_to), _MOST_APART)
 
 
 def _status(tests: Twins) -> Status:
@@ -263,6 +277,8 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     For methods that separate signal from noise by themselves, if A is random as they assume: a symmetry in another
     basis does not show in a sample of entries, and an estimate between two twins leaves a part of both in the residual.
     """
+    from scipy.special import fdtrc
+
     m, n = problem.m, problem.n
     if m * n * n > (CHALLENGE_ENTRIES if n < m else CHALLENGE_INDEPENDENT) or problem.outliers:
         return Missed()
@@ -276,6 +292,12 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     free = np.array([j for j in range(n) if j not in problem.fixed or j in told], dtype=np.intp)
     descent = on_block(problem.y, x, block, _LOOK, free=free if free.size < n else None)
     left = float(np.linalg.norm(answer.r))
+    if problem.prior is not None and problem.prior.alphabet is not None:
+        # Of a signal of given values nothing was fitted: all coordinates together must not leave less than of noise.
+        gone = max(left**2 - descent.square, 0.0)
+        refuted_by = fdtrc(free.size, m - free.size, gone / free.size / max(descent.square / (m - free.size), 1e-300))
+        if refuted_by < _REFUTED:
+            return Missed(descent.z)
     # All coordinates together leave less in any case: the other signal must be the likelier one for all its freedom.
     if evidence_of(problem, descent.z, descent.W, descent.r, free) > answer.evidence + SURE:
         return Missed(descent.z)

@@ -271,14 +271,17 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
     near, better = (case.apart, APART) if independent else (APART, case.nearer)
     challenge, met = Challenge(near, better, case.nearer), Met.NOTHING
     nats, by_chance = against_chance(problem, case.S.size, problem.sigma or float(np.median(case.delta)))
+    count = None
     if independent and nats > BEYOND_CHANCE * (by_chance + SPARE_NATS):
-        return False  # x is near the signal, if not the signal
+        count = starts_to_refute(m, problem.n, case.S.size, independent=True)
+        if count == 0:
+            return False
     everything = np.arange(problem.n)
     for where in (everything, case.S) if m >= problem.n else (case.S,):
         if m * where.size**2 > most or where.size > m:
             return False
         block = yield Block(where)
-        met = challenge.meet(_descents(case, block, where), case.away, case.rival)
+        met = challenge.meet(_descents(case, block, where, count), case.away, case.rival)
         if met in (Met.ANOTHER, Met.BETTER):
             case.twin = challenge.found
             how = "fits as well" if met is Met.ANOTHER else "is far likelier"
@@ -317,11 +320,11 @@ def refuted(case: Turned, entries: Entries) -> Asks[bool]:
     return False
 
 
-def _descents(case: Turned, block: Float, where: Indices) -> Iterator[tuple[float, Float]]:
+def _descents(case: Turned, block: Float, where: Indices, count: int | None) -> Iterator[tuple[float, Float]]:
     """Signals that Levenberg–Marquardt finds from random ones, with the evidence for each less that for x."""
     evidence = evidence_of(case.problem, case.x, case.W, case.r, case.S)
     rng = np.random.default_rng(2)
-    for _ in range(starts(block.size)):
+    for _ in range(starts(block.size) if count is None else count):
         start = rng.standard_normal(where.size)
         descent = on_block(
             case.problem.y, start * (case.norm / float(np.linalg.norm(start))), block, CHALLENGE, turning=True

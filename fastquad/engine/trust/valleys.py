@@ -36,8 +36,8 @@ from fastquad.typing import Asks, Float, Indices
 _TURNED = 16
 # The part of a signal that a wrong one near it may leave.
 _PART = 0.5
-#: The evidence beyond chance, as a multiple of what is needed, from which on no search far from x is worth its time: a
-#: guess.
+#: The evidence beyond chance, as a multiple of what is needed, from which on a search far from x takes no more time
+#: than for an exact answer: a guess.
 BEYOND_CHANCE = 2.0
 _FEW_TO_SPARE = "With so few measurements to spare, a signal with other signs may leave as little by chance."
 
@@ -52,8 +52,12 @@ def challenged(tests: Tests, independent: bool) -> Asks[str]:
     nats, by_chance = against_chance(problem, answer.s, problem.sigma or float(np.median(tests.delta)))
     if independent and nats < by_chance + SPARE_NATS:
         return _FEW_TO_SPARE
+    count = None
     if independent and nats > BEYOND_CHANCE * (by_chance + SPARE_NATS):
-        return ""  # x is near the signal, if not the signal: what is near x has been looked for
+        # Chance does not explain x, only a planted twin could: it is looked for as that of an exact answer.
+        count = refutation.starts(m, answer.allowed.size, answer.s, independent=True)
+        if count == 0:
+            return ""
     most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
     # Unless a prior has shrunk it, x is where the descent on its support ends.
     near, better = (tests.measure.apart, APART) if independent else (APART, tests.measure.nearer)
@@ -64,7 +68,7 @@ def challenged(tests: Tests, independent: bool) -> Asks[str]:
             return ""
         block = yield Block(everything)
         evident = independent or _evident(tests, block)
-        met = challenge.meet(_descents(tests, block, everything, where), tests.away, tests.rival)
+        met = challenge.meet(_descents(tests, block, everything, where, count), tests.away, tests.rival)
         if met is Met.ANOTHER:
             return tests.shown()
         if met is Met.BETTER:
@@ -136,13 +140,16 @@ def _evident(tests: Tests, block: Float) -> bool:
     return 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()) > signs + SPARE_NATS
 
 
-def _descents(tests: Tests, block: Float, everything: Indices, where: Indices) -> Iterator[tuple[float, Float]]:
+def _descents(
+    tests: Tests, block: Float, everything: Indices, where: Indices, count: int | None
+) -> Iterator[tuple[float, Float]]:
     """Signals that Levenberg–Marquardt finds from x with the other sign in parts, and from random ones, with the
     evidence for each less that for x."""
     x, rng = tests.answer.x[everything], np.random.default_rng(2)
     free = np.searchsorted(everything, where)
     known = np.setdiff1d(np.arange(everything.size), free)
-    for start in chain(turned_at_weakest(block, x, _TURNED), rng.standard_normal((starts(block.size), x.size))):
+    random = rng.standard_normal((starts(block.size) if count is None else count, x.size))
+    for start in chain(turned_at_weakest(block, x, _TURNED) if count is None else (), random):
         start *= tests.norm / max(float(np.linalg.norm(start[free])), 1e-300)
         start[known] = x[known]
         descent = on_block(tests.problem.y, start, block, CHALLENGE, free=free if known.size else None)
