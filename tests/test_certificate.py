@@ -306,8 +306,11 @@ def test_a_complex_twin_is_found_where_no_entry_is_real(kind, noise):
     A, x = complex_problem(kind)
     y = fq.measure(A, x)
     solution = fq.solve(A, y + noise * np.random.default_rng(0).standard_normal(y.size), x0=x)
-    # Toeplitz matrices have as many numbers as x, so that without noise it is isolated as well.
-    assert solution.status in (Status.AMBIGUOUS, Status.UNDECIDED)
+    # Toeplitz matrices have as many numbers as x, so that without noise it is isolated as well, and noise moves it far.
+    if noise and solution.status is Status.NOISY:
+        assert solution.error >= 0.5
+    else:
+        assert solution.status in (Status.AMBIGUOUS, Status.UNDECIDED)
 
 
 def test_complex_matrices_in_general_position_have_no_twin():

@@ -289,7 +289,7 @@ def test_few_values_by_fewer_measurements_than_coordinates_and_entries_of_two_va
     assert solution.status is fq.Status.EXACT
     few = fq.solve(A[:12], fq.measure(A[:12], x), prior=fq.Discrete([-1, 1]), x0=x)
     assert few.residual == 0
-    assert few.status is fq.Status.AMBIGUOUS
+    assert few.status is fq.Status.UNDECIDED
     assert "2^64 signals" in few.message
 
 

@@ -79,8 +79,8 @@ def test_converged_to_the_noise(noisy):
     check(fq.solve(noisy.A, noisy.y, method="twf", noise=0.005), Status.STAGNATED)
 
 
-def test_converged_to_the_rounding_of_a_float32_tensor(easy):
-    solution = check(fq.solve(easy.A.astype(np.float32), easy.y, method="twf"), Status.CONVERGED)
+def test_exact_to_the_rounding_of_a_float32_tensor(easy):
+    solution = check(fq.solve(easy.A.astype(np.float32), easy.y, method="twf"), Status.EXACT)
     assert 1e-8 < solution.residual < 1e-6
     assert fq.distance(solution.x, easy.x) < 1e-6
 

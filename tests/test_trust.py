@@ -214,25 +214,25 @@ def test_complex_measurements_that_depend_on_each_other_show_that_the_rest_is_no
 
 
 def met(descents):
-    """What a challenge meets in descents, each ‖r‖² and a distance from x."""
+    """What a challenge meets in descents, each the evidence that it gains and a distance from x."""
     challenge = Challenge(near=0.1, better=0.01, exact=0.002)
-    found = ((square, np.array([away])) for square, away in descents)
-    return challenge.meet(found, 1.0, lambda x: float(x[0]), lambda x: x[0] > 0.5), challenge
+    found = ((gain, np.array([away])) for gain, away in descents)
+    return challenge.meet(found, lambda x: float(x[0]), lambda x: x[0] > 0.5), challenge
 
 
 def test_a_challenge_ends_early_only_if_a_dozen_descents_come_back():
-    back, lost = (1.0, 0.0), (5.0, 1.3)
-    assert met([back] * 12 + [(0.9, 1.0)])[0] is Met.AGAIN
-    assert met([back] * 11 + [lost] * 5 + [(0.9, 1.0)])[0] is Met.ANOTHER
+    back, lost = (0.0, 0.0), (-50.0, 1.3)
+    assert met([back] * 12 + [(-1.0, 1.0)])[0] is Met.AGAIN
+    assert met([back] * 11 + [lost] * 5 + [(-1.0, 1.0)])[0] is Met.ANOTHER
     assert met([back] * 2 + [lost] * 60)[0] is Met.AGAIN
     assert met([back] + [lost] * 60)[0] is Met.NOTHING
 
 
-def test_a_challenge_tells_what_fits_far_better_from_what_fits_as_well():
-    assert met([(0.1, 0.05)])[0] is Met.BETTER
-    assert met([(0.1, 0.005)] + [(5.0, 1.3)] * 9)[0] is Met.NOTHING
-    assert met([(1e-9, 0.005)])[0] is Met.BETTER  # it leaves nothing
-    result, challenge = met([(0.9, 0.05)] * 8)
+def test_a_challenge_tells_what_is_far_likelier_from_what_is_as_likely():
+    assert met([(5.0, 0.05)])[0] is Met.BETTER
+    assert met([(5.0, 0.005)] + [(-50.0, 1.3)] * 9)[0] is Met.NOTHING
+    assert met([(90.0, 0.005)])[0] is Met.BETTER  # noise would not explain that
+    result, challenge = met([(0.5, 0.05)] * 8)
     assert result is Met.AGAIN
     assert challenge.blur == 0.05  # no other signal, but x is known no better than this
 

@@ -37,7 +37,9 @@ from fastquad.engine.trust.answer import Known
 from fastquad.engine.trust.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
 from fastquad.engine.trust.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
+from fastquad.engine.trust.evidence import SPARE_NATS, against_chance
 from fastquad.engine.trust.refutation import starts
+from fastquad.engine.trust.rivals import along_free
 from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.engine.trust.structured import better_values, certify_structured, other_values_fit
 from fastquad.engine.trust.turning import certify_turned, doubt_turned
@@ -63,6 +65,8 @@ TRUSTED_STRUCTURED = 0.1
 # there.
 _FITTED = 1e-6
 
+# The largest change of the measurements by one more step, in units of what noise does, at the bottom of a valley.
+_BOTTOM = 0.1
 # How many arrays of shape (m, n) the methods and the certificate have at a time.
 _PRODUCTS = 6
 
@@ -102,8 +106,8 @@ class Verdict(NamedTuple):
 def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """The verdict on an outcome; what it reads of A is counted, and no budget stops it."""
     if outcome.end is End.ZERO:
-        doubt = yield from doubt_zero(problem)
-        return Verdict(Status.AMBIGUOUS if doubt else Status.TRIVIAL, replace(outcome, note=doubt))
+        status, doubt, rival = yield from doubt_zero(problem)
+        return Verdict(status, replace(outcome, note=doubt, rival=rival))
     if outcome.end in (End.STOPPED, End.DIVERGED):
         return Verdict(_AS_IT_ENDED[outcome.end], outcome)
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
@@ -113,7 +117,7 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
             return (yield from _certified(problem, outcome))
         # Without an error, nothing has shown that the measurements determine the code: a budget ended it.
         if outcome.residual < EXACT_RESIDUAL and outcome.error is not None:
-            return Verdict(Status.EXACT if determined else Status.UNDETERMINED, outcome)
+            return Verdict(Status.EXACT, outcome) if determined else (yield from _undetermined(problem, outcome))
     if problem.noise.reweighs and not problem.outliers and (not problem.by_transform or _small(problem)):
         return (yield from _in_units_of_noise(problem, outcome))
     if outcome.end is End.AGREES and outcome.outliers is not None and not problem.bilinear:
@@ -121,9 +125,10 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if outcome.end not in (End.CONVERGED, End.STAGNATED):
         return _with_second(Verdict(_AS_IT_ENDED[outcome.end], outcome))
     if outcome.end is End.STAGNATED and outcome.residual > _explained(problem, free):
-        return Verdict(Status.STAGNATED, outcome)
+        if not (yield from _at_bottom(problem, outcome, free)):
+            return Verdict(Status.STAGNATED, outcome)
     if not determined:
-        return Verdict(Status.UNDETERMINED, outcome)
+        return (yield from _undetermined(problem, outcome))
     if problem.prior is None or problem.prior.kind == "sparse":
         return (yield from _in_noise(problem, outcome))
     if problem.prior.decoded and outcome.error is None:
@@ -144,6 +149,30 @@ def _in_units_of_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 def _small(problem: Problem) -> bool:
     """Whether the tests of a problem need not go by its transform."""
     return problem.m * problem.n**2 <= CHALLENGE_ENTRIES
+
+
+def _at_bottom(problem: Problem, outcome: Outcome, free: int) -> Asks[bool]:
+    """Whether an answer whose method gave up is the best fit there, and better than chance: what it leaves is noise."""
+    prior = problem.prior
+    told = prior is not None and prior.kind != "sparse"
+    if told or problem.noise.given or problem.outliers or free >= problem.m or not outcome.x.any():
+        return False
+    left = outcome.residual * float(np.linalg.norm(problem.y)) / math.sqrt(problem.m - free + problem.turning)
+    nats, by_chance = against_chance(problem, free, left)
+    if nats < by_chance + SPARE_NATS or not products_affordable(problem):
+        return False
+    W = yield Products(outcome.x)
+    S = np.setdiff1d(np.flatnonzero(outcome.x), problem.known)
+    step = W[:, S] @ np.linalg.lstsq(W[:, S], W @ outcome.x - problem.y, rcond=1e-10)[0]
+    # A step that changes the measurements by less than their noise changes x by less than its error.
+    return float(np.linalg.norm(step)) < _BOTTOM * left * math.sqrt(S.size)
+
+
+def _undetermined(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
+    """The verdict on an answer with as many free numbers as measurements, with another one as a witness."""
+    decoded = problem.prior is not None and problem.prior.decoded
+    rival = None if decoded else (yield from along_free(problem, outcome.x))
+    return Verdict(Status.UNDETERMINED, replace(outcome, rival=rival))
 
 
 def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]:
@@ -174,11 +203,11 @@ def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if prior is not None and not prior.admits(found.x) and prior.admits(-found.x):
         found = found._replace(x=-found.x)
     if status is Status.EXACT and found.residual >= EXACT_RESIDUAL:
-        status, note = Status.CONVERGED, f"{note} This is the accuracy of A's entries in single precision.".strip()
+        note = f"{note} This is the accuracy of A's entries, which are rounded.".strip()
     nonzeros = int(np.count_nonzero(found.x))
     if status is Status.EXACT and problem.k is not None and nonzeros != problem.k:
         note = f"{note} It has {nonzeros} nonzeros, not k = {problem.k} as was given.".strip()
-    outcome.x, outcome.residual, outcome.note = found.x, found.residual, note
+    outcome.x, outcome.residual, outcome.note, outcome.rival = found.x, found.residual, note, found.twin
     outcome.error = found.error if status.success else None
     return Verdict(status, outcome)
 
@@ -187,11 +216,11 @@ def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:
     """The certificate of an answer that fits to rounding, by the tests for its kind."""
     # Of small problems matrices tell more: whether descents from other starts find another answer.
     if problem.by_transform and not starts(problem.m, problem.n, problem.n, independent=False):
-        found = yield from certify_by_transform(problem, outcome.x, outcome.entries)
+        found = yield from certify_by_transform(problem, outcome.x)
         if found is not None:
             return found
         if not products_affordable(problem):
-            return Certificate(outcome.x, outcome.residual, Status.AMBIGUOUS, NOT_SHOWN)
+            return Certificate(outcome.x, outcome.residual, Status.UNDECIDED, NOT_SHOWN)
     if problem.turning:
         W = None if outcome.known is None else outcome.known.W
         return (yield from certify_turned(problem, outcome.x, W, outcome.entries))
@@ -209,7 +238,7 @@ def _for_most(problem: Problem, outcome: Outcome, outliers: Indices) -> Asks[Ver
     if found.status is Status.EXACT:
         return Verdict(Status.EXACT_FOR_MOST, replace(outcome, x=found.x))
     note = f"It fits {rows.size} of {problem.m} measurements to rounding. {found.doubt}".strip()
-    return Verdict(found.status, replace(outcome, x=found.x, note=note, error=None))
+    return Verdict(found.status, replace(outcome, x=found.x, note=note, error=None, rival=found.twin))
 
 
 def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -249,7 +278,7 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         return Verdict(Status.STAGNATED, replace(outcome, error=None, stderr=None, note=_NOT_AS_TOLD))
     if outcome.error is not None and outcome.entries is not None and outcome.entries.independent:
         if look.unseen:
-            return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {look.unseen}".strip()))
+            return _doubted(outcome, look.unseen, look.rival)
         return (yield from _believed(problem, outcome, outcome.error, _trusted(problem)))
     level = outcome.noise if outcome.noise is not None else problem.sigma
     if problem.by_transform and not _small(problem):
@@ -270,9 +299,9 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         outcome = replace(outcome, note=f"{outcome.note} {note}".strip())
         if outcome.error is None and _of_few(problem):
             error = with_small_ones(error, outcome.x, stderr, problem.m)
-    outcome = replace(outcome, stderr=stderr, error=error, note=f"{outcome.note} {found.reason}".strip())
+    outcome = replace(outcome, stderr=stderr, error=error)
     if found.reason:
-        return Verdict(Status.AMBIGUOUS, outcome)
+        return _doubted(outcome, found.reason, found.rival)
     trusted = _trusted(problem) if problem.noise.given else TRUSTED_STRUCTURED
     return _by_error(problem, outcome, error, max(error, found.bound), trusted)
 
@@ -281,13 +310,13 @@ def _among_outliers(problem: Problem, outcome: Outcome, error: float) -> Asks[Ve
     """The verdict on signal in noise beside outliers: the sound measurements must be most of them, and suffice."""
     rows = np.delete(np.arange(problem.m), () if outcome.outliers is None else outcome.outliers)
     if 2 * rows.size <= problem.m:
-        return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {_NOT_MOST}".strip()))
+        return _doubted(outcome, _NOT_MOST, None)
     part, entries = sound(problem, outcome.entries, rows)
     look = yield from of_rows(missed(part, outcome.x), rows, problem.m)
     if look.better is not None or look.misfit:
         return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {look.misfit}".strip()))
     if look.unseen:
-        return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {look.unseen}".strip()))
+        return _doubted(outcome, look.unseen, look.rival)
     # With outliers allowed for, signal may be taken for them, and what is left for noise.
     tests = _believed(part, replace(outcome, entries=entries), error, TRUSTED_OF_FEW)
     return (yield from of_rows(tests, rows, problem.m))
@@ -301,7 +330,7 @@ def _believed(problem: Problem, outcome: Outcome, error: float, trusted: float) 
     else:
         found = yield from doubt_in_noise(problem, outcome.x, outcome.noise, error, outcome.entries, weighed=True)
     if found.reason:
-        return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {found.reason}".strip()))
+        return _doubted(replace(outcome, error=max(error, found.error)), found.reason, found.rival)
     bound = 0.0
     if found.error > _UNEQUALLY_SEEN * error:
         bound = found.bound
@@ -310,6 +339,15 @@ def _believed(problem: Problem, outcome: Outcome, error: float, trusted: float) 
     error, note = found.widened(error)
     outcome = replace(outcome, note=f"{outcome.note} {note}".strip())
     return _by_error(problem, outcome, error, bound, trusted)
+
+
+def _doubted(outcome: Outcome, reason: str, rival: Float | None) -> Verdict:
+    """The verdict on signal in noise with a reason against it: another signal, or only what is not ruled out."""
+    outcome = replace(outcome, note=f"{outcome.note} {reason}".strip(), rival=rival)
+    if rival is not None:
+        return Verdict(Status.AMBIGUOUS, outcome)
+    far = outcome.error is not None and outcome.error >= _TRUSTED_BOUND
+    return Verdict(Status.NOISY if far else Status.UNDECIDED, outcome)
 
 
 def _by_error(problem: Problem, outcome: Outcome, error: float, bound: float, trusted: float) -> Verdict:

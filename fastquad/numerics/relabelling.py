@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastquad.typing import Float, Indices
+from fastquad.typing import Float, Indices, Number
 
 # The number of matrices that are compared at once: few are enough to rule out most images.
 _AT_ONCE = 2
+# How many signals are measured at least, and at once.
+_FEWEST, _TOGETHER = 20, 64
 # The largest number of entries that a search compares, which takes about a tenth of a second.
 _MOST_WORK = 40_000_000
 
@@ -58,6 +61,28 @@ def relabellings(block: Float, where: Indices, kind: Indices, tolerance: float) 
         left = search.agreeing(here.rest, here.j, *option)
         if np.bincount(left.which, minlength=where.size)[images < 0].all():
             stack.append(search.next(left, images))
+
+
+def nearly_fitting(
+    block: Number, values: Iterator[Number], y: Float, limit: float, work: int = 200_000_000
+) -> Iterator[Number]:
+    """Those of some signals, (p,) each, whose measurements `z^* A_i z` are within `limit` of y, the nearest first.
+
+    `block` is (m, p, p). As many are looked at as `work` products allow: which ones depends on their order alone.
+    """
+    m, p, _ = block.shape
+    some = list(islice(values, max(_FEWEST, work // max(1, m * p * p))))
+    if not some:
+        return
+    flat, left = np.ascontiguousarray(block.reshape(m * p, p)), []
+    for first in range(0, len(some), _TOGETHER):
+        z = np.stack(some[first : first + _TOGETHER])
+        measured = np.einsum("mjt,tj->mt", (flat @ z.T).reshape(m, p, len(z)), z.conj()).real
+        left.append(np.linalg.norm(measured - y[:, None], axis=0))
+    sizes = np.concatenate(left)
+    # Equal ones differ by rounding, which must not order them.
+    order = np.argsort(np.round(sizes / max(limit, 1e-300), 3), kind="stable")
+    yield from (some[t] for t in order if sizes[t] <= limit)
 
 
 class _Level(NamedTuple):
@@ -134,5 +159,8 @@ class _Search:
         found = order[np.arange(which.size) - np.repeat(np.cumsum(high - low) - high, high - low)]
         kept = (self.kind[found] == self.kind[self.where[which]]) & (found != image)
         which, found = which[kept], found[kept]
+        # In the order of the coordinates, because that of the sizes is rounding where they are equal.
+        first = np.lexsort((found, which))
+        which, found = which[first], found[first]
         # Try both signs of each: where entries are zero, others decide between them.
         return _Options(np.tile(which, 2), np.tile(found, 2), np.repeat([1.0, -1.0], which.size))

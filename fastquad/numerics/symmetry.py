@@ -180,3 +180,9 @@ def _components(edges: NDArray[np.bool_]) -> tuple[int, Indices]:
     from scipy.sparse.csgraph import connected_components
 
     return connected_components(csr_array(edges), directed=False)
+
+
+def largest(block: Float, count: int) -> Indices:
+    """Which of the matrices (m, s, s) have the largest entries; of those that differ by rounding alone, the first."""
+    sizes = np.abs(block).max(axis=(1, 2))
+    return np.argsort(-np.round(sizes / max(float(sizes.max(initial=0.0)), 1e-300), 9), kind="stable")[:count]

@@ -7,11 +7,13 @@ the unknowns S.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from fastquad.engine.problem import Problem
+from fastquad.engine.trust.evidence import evidence_of
 from fastquad.measurements.contractions import Block, Products
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import Gram, least_squares, standard_errors
@@ -119,6 +121,7 @@ class Answer:
     def _take(self, x: Float, W: Float, r: Float, gram: Gram | None = None) -> None:
         """Set the answer to this x, with its products and residuals."""
         self.x, self.W, self.r = x, W, r
+        self.__dict__.pop("evidence", None)
         #: `‖r‖/‖y‖`
         self.residual = math.sqrt(float(r @ r)) / math.sqrt(float(self.problem.y @ self.problem.y))
         nonzero = x[self.allowed] != 0
@@ -142,6 +145,11 @@ class Answer:
         if self._gram is None:
             self._gram = gram_of(self.columns)
         return self._gram
+
+    @cached_property
+    def evidence(self) -> float:
+        """How likely the data are if x is right, as a logarithm: see `fastquad.engine.trust.evidence`."""
+        return evidence_of(self.problem, self.x, self.W, self.r, self.S)
 
     @property
     def rounded(self) -> bool:

@@ -10,7 +10,7 @@ at once. With `J d = 2 <Bx, Bd>`, the answer is certified if
     symmetry   no linear (or antilinear) map Q with `Q^T A_i Q = A_i` moves x. For u = Qx and any vector g,
                `<Bg, Bu> = <Bx, BQ^{-1}g>`: the equations `J(g_t) u + J(x) h_t = 0` for a few random g_t must have no
                solution but u = x, h_t = −g_t (and for complex x those of its phase)
-    chance     the entries do not take so few values that another signal may fit by chance
+    chance     the measurements do not take so few values that another signal may fit by chance
 
 Bounds of least singular values are Lanczos' from a random start, and hold but for a chance of 2^−20
 (`fastquad.numerics.krylov`). Where one of the first or the symmetry is not shown, the certificate is None: the others,
@@ -24,11 +24,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Outcome
 from fastquad.engine.trust.certificate import Certificate, Doubt
+from fastquad.engine.trust.evidence import bits_of, short_of
 from fastquad.engine.trust.rivals import apart, names
 from fastquad.measurements.contractions import Factors
 from fastquad.numerics import krylov
@@ -58,10 +58,6 @@ _MOST_VECTORS = 12
 # In noise, the least singular value of the equations for a symmetry, relative to the average; those on u alone, with h
 # eliminated, have about twice that.
 _CLEARLY_APART = 0.05
-# The bits of evidence to spare.
-_SPARE_BITS = 20
-# In noise, the least ratio of effective measurements to unknowns.
-_EFFECTIVE = 1.2
 
 
 class _Case:
@@ -74,6 +70,8 @@ class _Case:
         self.unknowns = problem.unknowns
         #: Bounds of the least eigenvalue of J^T J in the norm of B, and of the least singular value of J.
         self.bound = self.seen = 0.0
+        #: Another signal that fits as well, if one was found.
+        self.rival: Float | None = None
         self.take(x)
 
     def take(self, x: Float) -> None:
@@ -102,6 +100,9 @@ class _Case:
         """The coordinates that no measurement sees, as a sentence."""
         values = self.B.eigenvalues
         free = np.flatnonzero(values <= 1e-14 * float(values.max()))
+        if free.size:
+            self.rival = self.x.copy()
+            self.rival[free[0]] += self.norm or 1.0
         if self.problem.turning:
             free = np.unique(free // 2)
         return f"Nothing measures {names(free)}: other values fit as well." if free.size else ""
@@ -161,6 +162,7 @@ class _Case:
                 continue
             left = (self.B.lengths(self.B.forward(twin)) ** 2 - self.problem.y) / delta
             if math.sqrt(float(left @ left) / left.size) < limit:
+                self.rival = twin
                 return f"x {name} fits as well."
         return ""
 
@@ -226,19 +228,19 @@ def _effort(q: int, ratio: float) -> float:
     return (q + 1) * (1 + root) / (1 - root) if root < 1 else math.inf
 
 
-def certify_by_transform(problem: Problem, x: Float, entries: Entries | None) -> Asks[Certificate | None]:
+def certify_by_transform(problem: Problem, x: Float) -> Asks[Certificate | None]:
     """Clean an x that fits to rounding, and show that no other signal fits; None where that is not decided."""
     case = _Case(problem, (yield Factors()), x)
-    status = yield from _status(case, entries)
+    status = _status(case)
     yield Reread(case.B.products)
     if status is None:
         return None
     # What the residual allows at most; with a residual of rounding it is negligible.
     error = float(np.linalg.norm(case.r)) / (case.seen * case.norm) if case.seen and case.residual > 1e-12 else 0.0
-    return Certificate(case.x, case.residual, *status, error)
+    return Certificate(case.x, case.residual, *status, error, case.rival)
 
 
-def _status(case: _Case, entries: Entries | None) -> Asks[tuple[Status, str] | None]:
+def _status(case: _Case) -> tuple[Status, str] | None:
     problem, m = case.problem, case.problem.m
     if m < case.unknowns:
         return None
@@ -258,13 +260,9 @@ def _status(case: _Case, entries: Entries | None) -> Asks[tuple[Status, str] | N
         return Status.UNDECIDED, f"There are {m} measurements for {case.unknowns} unknowns."
     if not case.spans(need) or not case.no_linear_twin(0.0):
         return None
-    entries = entries or (yield from sample_entries(problem))
-    # On all coordinates there are as many signals as bits: no support was chosen.
-    if (m - case.unknowns) * entries.coincidence(case.unknowns) < case.unknowns + _SPARE_BITS:
-        return Status.AMBIGUOUS, (
-            "The entries of A take few values, and another signal may fit so few measurements by chance."
-        )
-    return Status.EXACT, ""
+    # On all coordinates: no support was chosen.
+    doubt = short_of(np.sort(bits_of(problem.y, case.residual)), case.unknowns, 1 + problem.turning, 0.0)
+    return (Status.UNDECIDED if doubt else Status.EXACT), doubt
 
 
 def doubt_by_transform(problem: Problem, outcome: Outcome, level: float | None) -> Asks[Doubt]:
@@ -280,25 +278,18 @@ def doubt_by_transform(problem: Problem, outcome: Outcome, level: float | None) 
         J = case.jacobian(1 / delta)
         stderr = np.sqrt(sampled_variances(J, case.rng)[0])
     error = float(np.linalg.norm(stderr)) / case.norm
-    reason = _doubt(case, delta, weighed, max(_APART_IN_NOISE, 3 * (outcome.error or 0.0)))
+    reason = _doubt(case, delta, max(_APART_IN_NOISE, 3 * (outcome.error or 0.0)))
     yield Reread(case.B.products)
-    return Doubt(reason, error, stderr)
+    return Doubt(reason, error, stderr, rival=case.rival)
 
 
-def _doubt(case: _Case, delta: Float, weighed: bool, far: float) -> str:
+def _doubt(case: _Case, delta: Float, far: float) -> str:
     """Why another signal may be right, in noise."""
     dark = case.dark()
     if dark:
         return dark
     if not case.full_rank(1.0, 1 / delta):
         return "It was not shown that the measurements see each direction of x under this noise."
-    weight = case.B.lengths(case.z) ** 2
-    effective = float(weight.sum()) ** 2 / max(float(weight @ weight), 1e-300)
-    if not weighed and not case.problem.turning and effective <= _EFFECTIVE * case.unknowns:
-        return (
-            f"A few measurements are so much larger than the others that all count as {effective:.0f}, "
-            f"for {case.unknowns} unknowns."
-        )
     likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + _LIKELY / case.problem.m)
     doubt = case.twin(delta, likely, far)
     if doubt or case.no_linear_twin(_CLEARLY_APART):

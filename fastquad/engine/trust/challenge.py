@@ -7,10 +7,12 @@ made, as long as they are cheap, because the right one may attract only one star
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from fastquad.engine.trust.evidence import SURE
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.typing import Float
 
@@ -21,7 +23,7 @@ CHALLENGE_INDEPENDENT = 300_000
 #: The same if they are not: then nothing else speaks for x.
 CHALLENGE_STRUCTURED = 8_000_000
 #: When a descent of these stops.
-CHALLENGE = Rule(max_steps=40, patience=12)
+CHALLENGE = Rule(max_steps=40, patience=12, bottom=1e-3)
 #: The distance from x, relative to it, up to which a descent has come back to it.
 APART = 0.1
 #: The doubt if x is not found again.
@@ -35,10 +37,8 @@ _ENTRIES = 10_000_000
 _RECAPTURES = 2
 # The number of descents that come back to x, and none to another signal, after which it is the valley.
 _ENOUGH = 12
-# The largest share of ‖r‖² that a signal leaves which fits far better.
-_FAR_BETTER = 0.25
-# The same for one that leaves nothing.
-_NOTHING = 1e-6
+# The evidence from which on a signal fits exactly, which is no fit of the noise: of one of 2^20.
+_EXACT = 20 * math.log(2)
 
 
 class Met(Enum):
@@ -46,11 +46,11 @@ class Met(Enum):
 
     #: x, often enough.
     AGAIN = auto()
-    #: Clearly another signal, which fits as well.
+    #: Clearly another signal, which is as likely.
     ANOTHER = auto()
-    #: A signal that fits far better.
+    #: A signal that is far likelier.
     BETTER = auto()
-    #: Other valleys, which do not fit.
+    #: Other valleys, which are not likely.
     NOTHING = auto()
 
 
@@ -63,8 +63,8 @@ def starts(entries: int) -> int:
 class Challenge:
     """Descents in one or more sets of coordinates, and what they met so far.
 
-    `near` is the distance up to which one has come back to x, `better` that from which on a far better fit counts, and
-    `exact` that of one that leaves nothing, which is no fit of the noise.
+    `near` is the distance up to which one has come back to x, `better` that from which on a far likelier signal counts,
+    and `exact` that of one that is likelier by more than noise could make it.
     """
 
     near: float
@@ -73,26 +73,32 @@ class Challenge:
     back: int = 0
     #: How far the last signal that was met is from x.
     away: float = 0.0
-    #: The same of the farthest signal that fits as well, but is not clearly another.
+    #: That signal.
+    found: Float | None = None
+    #: The same of the farthest signal that is as likely, but is not clearly another.
     blur: float = 0.0
+
+    @property
+    def settled(self) -> bool:
+        """Whether so many descents came back to x that it is the valley."""
+        return self.back >= _ENOUGH
 
     def meet(
         self,
         descents: Iterable[tuple[float, Float]],
-        limit: float,
         away: Callable[[Float], float],
         rival: Callable[[Float], bool],
     ) -> Met:
-        """Look at descents, ‖r‖² and the signal of each; up to `limit` it fits as well as x."""
-        for square, found in descents:
-            self.away = away(found)
-            if square <= limit and rival(found):
+        """Look at the ends of descents: the evidence for each signal less that for x, and the signal."""
+        for gain, found in descents:
+            self.found, self.away = found, away(found)
+            if gain > -SURE and rival(found):
                 return Met.ANOTHER
-            if square <= _FAR_BETTER * limit and self.away > (self.better if square > _NOTHING * limit else self.exact):
+            if gain > SURE and self.away > (self.better if gain < _EXACT else self.exact):
                 return Met.BETTER
-            if square <= limit:
+            if gain > -SURE:
                 self.blur = max(self.blur, self.away)
             self.back += self.away <= self.near
-            if self.back >= _ENOUGH:
+            if self.settled:
                 return Met.AGAIN
         return Met.AGAIN if self.back >= _RECAPTURES else Met.NOTHING

@@ -32,23 +32,25 @@ _PROGRAMS = 6
 _ZERO, _SAME, _FAR = 1e-7, 1e-3, 0.1
 
 
-def another_on_flat(problem: Problem, x: Float, values: Float | None = None, *, small: float = 0.0) -> Asks[str]:
-    """The doubt if another signal, as sparse as x or of the same few values, lies on a flat that no matrix sees.
+def another_on_flat(
+    problem: Problem, x: Float, values: Float | None = None, *, small: float = 0.0
+) -> Asks[tuple[str, Float | None]]:
+    """The doubt, and that signal, if another as sparse as x or of the same few values lies on a flat unseen by A.
 
     Under noise, coordinates of up to `small` count as zero.
     """
     if problem.n > _MOST or problem.m < max(2, _FEWEST * problem.n) or problem.fixed or problem.bilinear:
-        return ""
+        return "", None
     N = yield from _unseen_vectors(problem)
     if N is None:
-        return ""
+        return "", None
     nonzeros, apart = max(int(np.count_nonzero(x)), problem.k or 0), _FAR if small else _SAME
     for twin in _of_values(x, N, values) if values is not None else _sparse(x, N, problem.turning, small):
         far = min(np.linalg.norm(twin - x), np.linalg.norm(twin + x)) > apart * np.linalg.norm(x)
         if far and problem.admits(twin) and (values is not None or np.count_nonzero(twin) <= nonzeros):
             changed = np.flatnonzero(np.abs(twin - x) > _ZERO * np.linalg.norm(x))
-            return f"No matrix sees a change of {names(changed)} together: another signal fits as well there."
-    return ""
+            return f"No matrix sees a change of {names(changed)} together: another signal fits as well there.", twin
+    return "", None
 
 
 def _unseen_vectors(problem: Problem) -> Asks[Float | None]:

@@ -13,10 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fastquad.engine.entries import Entries
+from fastquad.engine.problem import Problem
 from fastquad.engine.trust.answer import Answer
 from fastquad.engine.trust.challenge import APART
+from fastquad.measurements.contractions import Products
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import left_over, singular_values_exceed, standard_errors
+from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float, Indices
 
@@ -25,14 +28,16 @@ _EPS = float(np.finfo(np.float64).eps)
 _REFIT = 10
 # The number of further steps to the bottom of a valley in noise.
 _SETTLING = 3
+# The number of open directions along which a witness is looked for.
+_WITNESSES = 2
 # The number of coordinates that `exchange` tries.
 _EXCHANGES = 16
 #: The largest number of coordinates that a sentence names.
 NAMED = 6
-# The least ratio of effective measurements to unknowns under noise: if a few dominate the others, only those count.
+# The ratio of effective measurements to unknowns up to which a few of them determine x.
 _EFFECTIVE = 1.2
-# The relative residual below which a fit is not suspect.
-_EXPLAINED = 1e-3
+# The least share of a measurement that is left to judge it by: below, its residual is rounding.
+_LEAST_SPARE = 1e-6
 # The values, as shares of the norm, at which one more coordinate is tried; and the most that it may explain by chance,
 # in squares of a standard deviation.
 _STEPS = 0.01 * 1.2 ** np.arange(26)
@@ -72,6 +77,8 @@ class Tests:
         self.norm = float(np.linalg.norm(answer.z)) or 1.0
         #: Another signal that fits as well, if one was found.
         self.twin: Float | None = None
+        #: Directions, (n,), along which x may move and fit as well.
+        self.open: list[Float] = []
         #: Which coordinates of the support clearly differ from zero: under noise, a symmetry need not keep the others.
         self.sure = np.ones(answer.s, dtype=bool)
         #: The upper 95 % of the error under noise, as a multiple of it.
@@ -86,7 +93,7 @@ class Tests:
         if 2 * self.norm * self.answer.gram.least > self.need * self.most:
             return ""
         s = self.answer.s
-        values, vectors = np.linalg.svd(self.scaled(self.answer.columns), full_matrices=True)[1:]
+        values, vectors = np.linalg.svd(self.scaled(self.answer.columns), full_matrices=self.problem.m < s)[1:]
         seen = np.zeros(s)
         seen[: values.size] = values
         return self._unseen_directions(vectors[seen <= self.need])
@@ -96,6 +103,7 @@ class Tests:
         if len(vectors) == 0:
             return ""
         s = self.answer.s
+        self.open = [expand(v, self.answer.S, self.problem.n) for v in vectors[-_WITNESSES:]]
         weight = np.sqrt((vectors**2).sum(axis=0))
         free = self.answer.S[weight > 0.1 * weight.max()]
         return (
@@ -106,7 +114,7 @@ class Tests:
     def errors(self) -> tuple[Float, str]:
         """The standard errors on the support, and which directions are not seen at all under the noise."""
         s = self.answer.s
-        values, vectors = np.linalg.svd(self.scaled(self.answer.columns), full_matrices=True)[1:]
+        values, vectors = np.linalg.svd(self.scaled(self.answer.columns), full_matrices=self.problem.m < s)[1:]
         seen = np.zeros(s)
         seen[: values.size] = values
         inverse = 1 / np.maximum(seen, 1e-6)
@@ -140,20 +148,22 @@ class Tests:
                 return f"With another value of {names(answer.outside[better])} it would fit much better."
         return ""
 
-    def dominated(self) -> str:
-        """Whether a few measurements are so much larger than the others that only they count."""
-        # Each measurement relative to itself: the large ones hide whether the small ones fit.
-        size = np.abs(self.problem.y)
-        if float(np.median(np.abs(self.answer.r)[size > 0] / size[size > 0])) < _EXPLAINED:
-            return ""
+    def few_count(self) -> bool:
+        """Whether a few measurements are so much larger than the others that they alone determine x."""
         weight = np.einsum("ij,ij->i", self.answer.columns, self.answer.columns)
-        effective = float(weight.sum()) ** 2 / max(float(weight @ weight), 1e-300)
-        if effective > _EFFECTIVE * self.answer.s:
-            return ""
-        return (
-            f"A few measurements are so much larger than the others that all count as {effective:.0f}, "
-            f"for {self.answer.s} unknowns."
-        )
+        return float(weight.sum()) ** 2 <= _EFFECTIVE * self.answer.s * float(weight @ weight)
+
+    def robust_errors(self) -> Float:
+        """The standard errors on the support by what each measurement leaves, which may differ from that of others.
+
+        `(W^+) diag(r²/(1 − h)) (W^+)^T/4` with the leverages h (White's estimate, unbiased for equal noise): where large
+        measurements are noisier than small ones, one level for all would take x for better known than it is.
+        """
+        U, values, vectors = np.linalg.svd(self.answer.columns, full_matrices=False)
+        inverse = np.where(values > 1e-12 * values[0], 1 / np.maximum(values, 1e-300), 0.0)
+        spare = np.maximum(1 - np.einsum("ij,ij->i", U, U), _LEAST_SPARE)
+        weighed = (U * inverse) @ vectors
+        return np.asarray(0.5 * np.sqrt((self.answer.r**2 / spare) @ weighed**2))
 
     def scaled(self, W: Float) -> Float:
         """Columns of the Jacobian, for a change of x relative to its norm, in units of the tolerances."""
@@ -172,7 +182,7 @@ class Tests:
         if rank > s and (s == n or rank >= min(m, n) or 2 * s <= rank):
             return Status.EXACT, ""
         doubt = f"The {m} measurements amount to {rank} independent ones, for {s} unknowns."
-        return Status.UNDECIDED if rank == s else Status.AMBIGUOUS, doubt
+        return Status.UNDECIDED, doubt
 
     def _spans(self, target: int) -> bool:
         """Whether this many columns of W and of the diagonals are clearly independent."""
@@ -255,6 +265,8 @@ class Tests:
             free |= np.einsum("ij,ij->j", change, change) < limit
         if not free.any():
             return ""
+        unit = np.eye(1)[0]
+        self.open = [expand(unit, np.array([j]), self.problem.n) for j in others[free][:_WITNESSES]]
         seldom = "tells" if self.measure.noisy else "measures"
         return f"Nothing {seldom} {names(others[free])}: other values fit as well."
 
@@ -319,6 +331,16 @@ class Tests:
             x[support] -= 0.5 * np.linalg.lstsq(W[:, support] / self.delta[:, None], r, rcond=1e-13)[0]
         return None
 
+    def witness(self) -> Asks[None]:
+        """Look for another signal along the directions that are open, so that the doubt has a witness."""
+        for v in self.open if self.twin is None else ():
+            for share in (1.0, 0.3, 1.1 * self.measure.apart):
+                start = self.problem.completed(self.answer.x + share * self.norm * v)
+                support = np.setdiff1d(np.flatnonzero(start), self.problem.known)
+                twin = yield from self.refit(start, support)
+                if twin is not None and self.rival(twin):
+                    return
+
     def away(self, twin: Float) -> float:
         """The distance of another signal from x, relative to its norm; up to sign, unless known values determine it."""
         if self.problem.fixed:
@@ -370,6 +392,32 @@ def hidden(linear: Float, square: Float) -> float:
     """
     size = np.sqrt(_NOT_SEEN / np.maximum(square, 1e-300))
     return float(size[2 * linear < size * square].max(initial=0.0))
+
+
+def along_free(problem: Problem, x: Float) -> Asks[Float | None]:
+    """Another signal with the measurements of x, as there are where x has more free coordinates than measurements."""
+    x, norm = np.array(x, dtype=np.float64), float(np.linalg.norm(x)) or 1.0
+    S = np.setdiff1d(np.flatnonzero(x), problem.known)
+    W = yield Products(x)
+    target = W @ x
+    v = np.random.default_rng(5).standard_normal(S.size)
+    if problem.turning:
+        phase = turned(x)[S]
+        v -= (phase @ v) * phase
+    v -= np.linalg.lstsq(W[:, S], W[:, S] @ v, rcond=1e-12)[0]
+    size = float(np.linalg.norm(v))
+    if size <= 1e-6 * math.sqrt(max(1, S.size)):
+        return None
+    for share in (1.0, 0.3, 0.1):
+        z = x.copy()
+        z[S] += share * norm / size * v
+        for _ in range(_REFIT):
+            W = yield Products(z)
+            r = W @ z - target
+            if float(np.linalg.norm(r)) <= 1e-11 * float(np.linalg.norm(target)):
+                return z
+            z[S] -= 0.5 * np.linalg.lstsq(W[:, S], r, rcond=1e-12)[0]
+    return None
 
 
 def squares(columns: Float) -> Float:

@@ -2,8 +2,8 @@
 
 one of a few values   (`Prior.alphabet`) another signal of these values must not fit. No direction is open, so that the
                       measurements may be fewer than the coordinates: what can happen is a coincidence. There are V^n
-                      signals, and each wrong one fits a measurement to 30 bits with a chance of 2^−30, or of the
-                      coincidences that the entries of A allow: m times their bits must exceed n log2 V + 20.
+                      signals, and each wrong one fits a measurement with a chance of 2^−30, or of one in the
+                      values that it takes: together they must say n log2 V + 20 bits.
 sparse elsewhere      (`Prior.sparse_form`) `x = C z` with a sparse z, such as the steps of a piecewise constant
                       signal: the certificate of those holds for `C^T Ã_i C`.
 """
@@ -15,10 +15,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastquad.engine.entries import Entries, sample_entries
+from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.trust.answer import Answer
 from fastquad.engine.trust.certificate import Certificate, certify
+from fastquad.engine.trust.evidence import SPARE_BITS, bits_of
 from fastquad.engine.trust.flat import another_on_flat
 from fastquad.engine.trust.rivals import Measure, names
 from fastquad.engine.trust.twins import Twins
@@ -29,8 +30,6 @@ from fastquad.priors.base import Prior
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float
 
-# The bits of evidence to spare: an answer is wrong with a chance of less than 2^−20.
-_SPARE_BITS = 20
 # The bits of evidence in a measurement that fits to a relative residual of 1e-9.
 _BITS = 30.0
 # The share of ‖r‖² below which another signal is better: noise leaves no such one.
@@ -71,18 +70,18 @@ def _certify_values(
     # Ignore undetermined directions: only another signal of these values counts.
     tests = Twins(answer, diagonals, answer.rounding(diagonals), measure, entries)
     doubt = _one_changed(answer, tests, values) or (yield from tests.symmetry()) or (yield from tests.relabelling())
-    doubt = doubt or (yield from another_on_flat(problem, x, values))
+    if not doubt:
+        doubt, tests.twin = yield from another_on_flat(problem, x, values)
     if doubt:
-        return Certificate(x, answer.residual, Status.AMBIGUOUS, doubt, twin=tests.twin)
-    entries = entries or (yield from sample_entries(problem))
-    # Outer products of signals that differ in one coordinate differ in as many entries as x has nonzeros.
-    bits = min(_BITS, entries.coincidence(max(2, int(np.count_nonzero(x)))))
-    if problem.m * bits < problem.n * math.log2(values.size) + _SPARE_BITS:
+        status = Status.UNDECIDED if tests.twin is None else Status.AMBIGUOUS
+        return Certificate(x, answer.residual, status, doubt, twin=tests.twin)
+    bits, needed = float(np.minimum(bits_of(problem.y), _BITS).sum()), problem.n * math.log2(values.size) + SPARE_BITS
+    if bits < needed:
         doubt = (
-            f"There are {values.size}^{problem.n} signals of these values, and {problem.m} measurements are too "
-            "few to tell them apart: another may fit by chance."
+            f"There are {values.size}^{problem.n} signals of these values, and the measurements say {bits:.0f} bits of "
+            f"the {needed:.0f} that are needed to tell them apart: another may fit by chance."
         )
-        return Certificate(x, answer.residual, Status.AMBIGUOUS, doubt)
+        return Certificate(x, answer.residual, Status.UNDECIDED, doubt)
     counted = f"None of the other signals of these {values.size} values fits."
     return Certificate(x, answer.residual, Status.EXACT, counted)
 
@@ -98,6 +97,7 @@ def _one_changed(answer: Answer, tests: Twins, values: Float) -> str:
         # Do not count −x, if x has a single nonzero coordinate.
         free = free[[bool(np.any(np.delete(x, j)) or value != -x[j]) for j in free]] if free.size else free
         if free.size:
+            tests.twin = np.where(np.arange(x.size) == free[0], value, x)
             return f"The measurements do not tell the value of {names(free)}."
     return ""
 
@@ -171,7 +171,7 @@ def _certify_in_columns(
     inner = replace(problem, n=z.size, prior=None, x0=None, fixed={})
     found = _answered(tensor, certify(inner, z))
     if found.status is Status.EXACT and not every and entries is not None and not entries.independent:
-        found = found._replace(status=Status.AMBIGUOUS, doubt="A is not random, and too large to look for rivals.")
+        found = found._replace(status=Status.UNDECIDED, doubt="A is not random, and too large to look for rivals.")
     found = found._replace(x=C @ found.x, twin=None if found.twin is None else C @ found.twin)
     return found if found.status is not Status.EXACT else (yield from _moved(problem, found, entries))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,13 +31,15 @@ from fastquad.engine.trust.challenge import (
 from fastquad.engine.trust.refutation import other_ends
 from fastquad.engine.trust.refutation import starts as starts_to_refute
 from fastquad.engine.trust.rivals import expand
+from fastquad.engine.trust.evidence import SPARE_NATS, against_chance, evidence_of
 from fastquad.engine.trust.subsystem import hardly_seen, solutions
+from fastquad.engine.trust.valleys import BEYOND_CHANCE, gain
 from fastquad.measurements.contractions import Block, Compress, FirstProducts, Products
 from fastquad.numerics import symmetry
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import Gram
 from fastquad.numerics.levenberg_marquardt import on_block, turned
-from fastquad.numerics.relabelling import relabellings
+from fastquad.numerics.relabelling import nearly_fitting, relabellings
 from fastquad.solution import distance
 from fastquad.typing import Asks, Float, Indices, Number
 
@@ -65,8 +68,10 @@ _STARTS = 12
 _STEPS = 8
 # The number of them to the bottom of a valley in noise.
 _SETTLING = 3
-# The largest number of relabellings that are tried.
+# The largest number of relabellings from which steps are taken, of those that nearly fit.
 _RELABELLINGS = 20
+# The largest share of y that such a one leaves, and the same as a multiple of what x leaves.
+_NEARLY, _ERRORS = 0.1, 3.0
 # The number of matrices that they must preserve.
 _MATRICES = 24
 # The difference of moduli, relative to the largest, below which they are equal, in double precision.
@@ -214,18 +219,31 @@ def relabelled(case: Turned, diagonals: Float) -> Asks[bool]:
         return False
     block = yield Block(2 * members, np.sort(np.concatenate([2 * members, 2 * members + 1])))
     moduli = np.hypot(block[..., ::2], block[..., 1::2])
-    some = np.argsort(-moduli.max(axis=(1, 2)), kind="stable")[:_MATRICES]
+    some = symmetry.largest(moduli, _MATRICES)
     where = np.searchsorted(members, inside)
     found = relabellings(moduli[some], where, kind[members], tolerance)
-    for _, (images, _signs) in zip(range(_RELABELLINGS), found, strict=False):
-        for name, values in (("x", z[inside]), ("The conjugate of x", z[inside].conj())):
-            twin = np.zeros_like(z)
-            twin[members[images]] = values
-            start = twin.view(np.float64)
-            support = case.groups.whole(np.flatnonzero(start))
-            if (yield from fits(case, start, support, f"{name} on other entries")):
-                return True
+
+    def moved() -> Iterator[Number]:
+        for images, _ in found:
+            for values in (z[inside], z[inside].conj()):
+                yield _placed(values, images, members.size)
+
+    limit = max(_NEARLY * float(np.linalg.norm(case.problem.y)), _ERRORS * float(np.linalg.norm(case.r)))
+    hermitian = block[..., ::2] - 1j * block[..., 1::2]
+    apart = (twin for twin in nearly_fitting(hermitian, moved(), case.problem.y, limit))
+    for twin in islice(apart, _RELABELLINGS):
+        start = _placed(twin, members, z.size).view(np.float64)
+        support = case.groups.whole(np.flatnonzero(start))
+        if (yield from fits(case, start, support, "x, or its conjugate, on other entries")):
+            return True
     return False
+
+
+def _placed(values: Number, where: Indices, size: int) -> Number:
+    """A complex vector with these values there, zero elsewhere."""
+    out = np.zeros(size, dtype=np.complex128)
+    out[where] = values
+    return out
 
 
 def subsystem(case: Turned) -> Asks[bool]:
@@ -252,17 +270,22 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
     most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
     near, better = (case.apart, APART) if independent else (APART, case.nearer)
     challenge, met = Challenge(near, better, case.nearer), Met.NOTHING
+    nats, by_chance = against_chance(problem, case.S.size, problem.sigma or float(np.median(case.delta)))
+    count = None
+    if independent and nats > BEYOND_CHANCE * (by_chance + SPARE_NATS):
+        count = starts_to_refute(m, problem.n, case.S.size, independent=True)
+        if count == 0:
+            return False
     everything = np.arange(problem.n)
     for where in (everything, case.S) if m >= problem.n else (case.S,):
         if m * where.size**2 > most or where.size > m:
             return False
         block = yield Block(where)
-        left = float(case.r @ case.r) * (m - where.size + 1) / max(1, m - case.S.size + 1)
-        limit = left * (1 + 2 / math.sqrt(m - where.size + 1))
-        met = challenge.meet(_descents(case, block, where), limit, case.away, case.rival)
+        met = challenge.meet(_descents(case, block, where, count), case.away, case.rival)
         if met in (Met.ANOTHER, Met.BETTER):
-            how = "as well" if met is Met.ANOTHER else "far better"
-            case.doubt = f"Another signal, {challenge.away:.2g} away, fits {how}."
+            case.twin = challenge.found
+            how = "fits as well" if met is Met.ANOTHER else "is far likelier"
+            case.doubt = f"Another signal, {challenge.away:.2g} away, {how}."
             return True
         if met is Met.AGAIN:
             break
@@ -297,17 +320,17 @@ def refuted(case: Turned, entries: Entries) -> Asks[bool]:
     return False
 
 
-def _descents(case: Turned, block: Float, where: Indices) -> Iterator[tuple[float, Float]]:
-    """‖r‖² and x as Levenberg–Marquardt finds it from random signals."""
+def _descents(case: Turned, block: Float, where: Indices, count: int | None) -> Iterator[tuple[float, Float]]:
+    """Signals that Levenberg–Marquardt finds from random ones, with the evidence for each less that for x."""
+    evidence = evidence_of(case.problem, case.x, case.W, case.r, case.S)
     rng = np.random.default_rng(2)
-    for _ in range(starts(block.size)):
+    for _ in range(starts(block.size) if count is None else count):
         start = rng.standard_normal(where.size)
         descent = on_block(
             case.problem.y, start * (case.norm / float(np.linalg.norm(start))), block, CHALLENGE, turning=True
         )
-        x = np.zeros(case.problem.n)
-        x[where] = descent.z
-        yield descent.square, x
+        x = expand(descent.z, where, case.problem.n)
+        yield gain(case.problem, evidence, x, descent, where, where), x
 
 
 def away(case: Turned, x: Float) -> float:

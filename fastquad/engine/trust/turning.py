@@ -11,7 +11,7 @@ direction is pinned, by a row ix beside the rows of W, and then everything must 
     twins         if the conjugate, or x reversed, moved by one, or with two entries exchanged, fits as well; tested if
                   the sampled entries of A are real, or if diagonals repeat
     symmetry      if a linear or antilinear map, or another order of the entries, gives a twin that fits as well
-    chance        if the entries take so few values that another signal may fit by chance
+    chance        if the measurements take so few values that another signal may fit by chance
 
 Free signs and phases between parts of x are directions, which the Jacobian shows. In noise (`doubt_turned`) the tests
 are relative to the noise, and random starts must come back to x.
@@ -29,8 +29,9 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.trust import turned_twins
 from fastquad.engine.trust.answer import BLOCK_BYTES
 from fastquad.engine.trust.certificate import Certificate, Doubt
+from fastquad.engine.trust.evidence import bits_of, log_choices, repeated_bits, short_of
 from fastquad.engine.trust.flat import another_on_flat
-from fastquad.engine.trust.rivals import hidden, squares
+from fastquad.engine.trust.rivals import along_free, expand, hidden, squares
 from fastquad.measurements.contractions import Block, Diagonals, Products
 from fastquad.numerics.grouping import Groups
 from fastquad.numerics.levenberg_marquardt import turned
@@ -62,8 +63,8 @@ _SURE = 5.0
 _FITS = 30.0
 # How much worse than x it may fit in noise, in squares of a standard deviation.
 _LIKELY = 30.0
-# The bits of evidence to spare: an answer is wrong with a chance of less than 2^−20.
-_SPARE_BITS = 20
+# The number of open directions along which a witness is looked for.
+_WITNESSES = 2
 # The number of coordinates beyond those of the support whose products are tested for independence.
 _MORE = 8
 # The share of the largest column of diagonals from which on a column shows that its entry is measured.
@@ -86,6 +87,9 @@ class Turned:
     def __post_init__(self) -> None:
         self.groups = self.problem.groups or Groups.pairs(self.problem.n // 2)
         self.doubt = ""
+        #: Another signal that fits as well, if one was found; and directions along which x may move.
+        self.twin: Float | None = None
+        self.open: list[Float] = []
         self.norm = float(np.linalg.norm(self.x))
         self.noisy, self.apart, self.nearer, self.fits = False, _APART, _APART, _FITS
         #: In noise: how far the farthest signal is that fits as well and is not clearly another.
@@ -209,6 +213,7 @@ class Turned:
         """The same of a twin by a structure of A, which fits wherever it is; a nearer one is part of the error."""
         away, admitted = self.away(x), self.problem.admits(x)
         if away > max(self.nearer, min(self.apart, _APART_IN_NOISE)):
+            self.twin = x.copy() if admitted else self.twin
             return admitted
         if admitted:
             self.blur = max(self.blur, away)
@@ -222,10 +227,11 @@ class Turned:
         S = self.S
         J = self.scaled(self.W[:, S])
         pin = float(np.linalg.norm(J, axis=0).max(initial=0.0)) * turned(self.x[S])
-        values = np.linalg.svd(np.concatenate([J, pin[None]]), compute_uv=False)
+        values, vectors = np.linalg.svd(np.concatenate([J, pin[None]]), full_matrices=len(J) + 1 < S.size)[1:]
         seen = int(np.count_nonzero(values > self.need)) - 1
         if seen >= S.size - 1:
             return True
+        self.open = [expand(v, S, self.problem.n) for v in vectors[seen + 1 :][-_WITNESSES:]]
         self.doubt = (
             f"The measurements fix {seen} of the {S.size - 1} real numbers that x has on its support, up to a phase: "
             "the others can change and fit as well."
@@ -250,7 +256,7 @@ class Turned:
         if rank >= wanted:
             return Status.EXACT
         self.doubt = f"The {m} measurements amount to {rank} independent ones, for {s - 1} unknowns."
-        return Status.UNDECIDED if rank == s - 1 else Status.AMBIGUOUS
+        return Status.UNDECIDED
 
     def _zero_entries(self) -> Indices:
         """The entries that are zero, and those of whose group all are."""
@@ -270,6 +276,7 @@ class Turned:
             seen = [np.sum(((square + sign * linear) / self.delta[:, None]) ** 2, axis=0) for sign in (1, -1)]
             free &= np.minimum(*seen) < limit
         if free.any():
+            self.open = [expand(np.ones(1), 2 * others[free][:1], self.problem.n)]
             self.doubt = f"Nothing measures coordinate {others[free][0]}: any value fits as well."
         return bool(free.any())
 
@@ -295,22 +302,27 @@ class Turned:
             return True
         return (yield from turned_twins.subsystem(self))
 
-    def by_chance(self, entries: Entries) -> bool:
-        """Whether the entries take so few values that another signal may fit by chance; the doubt is noted."""
-        if math.isinf(entries.bits):
-            return False
-        # Of sparse matrices the value that comes so often is zero: it says nothing of how many the others take. Where
-        # no entry of x is zero there is no other support either.
-        sparse = entries.block is None or float(np.mean(entries.block == 0)) > 0.5
-        if sparse and np.all(self.x.reshape(-1, 2).any(axis=1)):
-            return False
-        m, n, s = self.problem.m, self.groups.count, self.S.size // 2
-        same = entries.coincidence(s)
-        choices = (math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1)) / math.log(2)
-        if (m - 2 * s) * same >= choices + 2 * s + _SPARE_BITS:
-            return False
-        self.doubt = "The entries of A take few values, and another signal may fit so few measurements by chance."
-        return True
+    def witness(self) -> Asks[None]:
+        """Look for another signal along the directions that are open, so that the doubt has a witness."""
+        doubt = self.doubt
+        for v in self.open if self.twin is None else ():
+            for share in (1.0, 0.3, 1.1 * self.apart):
+                start = self.x + share * self.norm * v
+                if (yield from turned_twins.fits(self, start, self.groups.whole(np.flatnonzero(start)), "Another")):
+                    self.doubt = doubt
+                    return
+        self.doubt = doubt
+
+    def by_chance(self, diagonals: Float, entries: Entries) -> bool:
+        """Whether the measurements take so few values that another signal may fit by chance; the doubt is noted."""
+        n, s, S = self.groups.count, self.groups.touched(self.S).size, self.S
+        bits = np.sort(bits_of(self.problem.y, self.residual))
+        if math.isfinite(entries.bits) and s < n:
+            pairs = self.W[:, S].reshape(self.problem.m, -1, 2)
+            own = diagonals[:, S].reshape(pairs.shape) * self.x[S].reshape(-1, 2)
+            bits = np.minimum(bits, repeated_bits(np.hypot(*(pairs - own).transpose(2, 0, 1)), self.norm))
+        self.doubt = short_of(bits, S.size - 1, 2, log_choices(n, s))
+        return bool(self.doubt)
 
 
 def certify_turned(problem: Problem, x: Float, W: Float | None, entries: Entries | None) -> Asks[Certificate]:
@@ -323,9 +335,14 @@ def certify_turned(problem: Problem, x: Float, W: Float | None, entries: Entries
     case = Turned(problem, x, W, W @ x - problem.y, read)
     yield from case.clean()
     status = yield from _status(case, problem, entries)
+    if status is Status.AMBIGUOUS:
+        yield from case.witness()
+        status = Status.UNDECIDED if case.twin is None else status
+    elif status is Status.UNDETERMINED:
+        case.twin = yield from along_free(problem, case.x)
     # Estimate it only for single precision: with doubles it is negligible.
     error = case.error(case.level(0.0)) if problem.dtype.itemsize < 8 and status is Status.EXACT else 0.0
-    return Certificate(case.x, case.residual, status, case.doubt, error=error)
+    return Certificate(case.x, case.residual, status, case.doubt, error=error, twin=case.twin)
 
 
 def _products(problem: Problem, x: Float) -> Asks[tuple[Float, Indices]]:
@@ -361,17 +378,21 @@ def doubt_turned(
     values = 2 * _VISIBLE * case.norm * np.linalg.svd(case.pinned(case.S), compute_uv=False)
     free, unseen = int(np.count_nonzero(values <= sigma)), 0.0
     if free:
+        vectors = np.linalg.svd(case.pinned(case.S), full_matrices=problem.m + 1 < case.S.size)[2]
+        case.open = [expand(v, case.S, problem.n) for v in vectors[-min(free, _WITNESSES) :]]
         case.doubt = f"The measurements leave {free} directions of x on its support open, beside the phase."
     else:
         diagonals = yield Diagonals()
         unseen = case.hidden(diagonals)
         entries = entries or (yield from sample_entries(problem))
         if case.S.size < problem.n:
-            case.doubt = yield from another_on_flat(problem, x, small=_SURE * float(stderr.max(initial=0.0)))
+            case.doubt, case.twin = yield from another_on_flat(problem, x, small=_SURE * float(stderr.max(initial=0.0)))
         if not case.doubt and not case.unseen(diagonals) and not (yield from case.twins(diagonals, entries)):
             independent = expected is not None and entries.independent
             yield from turned_twins.challenged(case, independent)
-    return Doubt(case.doubt, case.error(sigma), stderr, hidden=unseen, blur=case.blur)
+    if case.doubt:
+        yield from case.witness()
+    return Doubt(case.doubt, case.error(sigma), stderr, hidden=unseen, blur=case.blur, rival=case.twin)
 
 
 def _status(case: Turned, problem: Problem, entries: Entries | None) -> Asks[Status]:
@@ -391,10 +412,12 @@ def _status(case: Turned, problem: Problem, entries: Entries | None) -> Asks[Sta
         return status
     if case.unseen(diagonals) or (yield from turned_twins.line(case)):
         return Status.AMBIGUOUS
-    if (yield from case.twins(diagonals, entries)) or case.by_chance(entries):
+    if (yield from case.twins(diagonals, entries)):
         return Status.AMBIGUOUS
     if s < problem.n:
-        case.doubt = yield from another_on_flat(problem, case.x)
+        case.doubt, case.twin = yield from another_on_flat(problem, case.x)
         if case.doubt:
             return Status.AMBIGUOUS
-    return Status.AMBIGUOUS if (yield from turned_twins.refuted(case, entries)) else Status.EXACT
+    if (yield from turned_twins.refuted(case, entries)):
+        return Status.AMBIGUOUS
+    return Status.UNDECIDED if case.by_chance(diagonals, entries) else Status.EXACT

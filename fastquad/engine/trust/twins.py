@@ -22,12 +22,13 @@ import numpy as np
 from fastquad.engine.entries import sample_entries
 from fastquad.engine.trust.answer import BLOCK_BYTES, Answer, Known
 from fastquad.engine.trust.challenge import CHALLENGE_INDEPENDENT
+from fastquad.engine.trust.evidence import bits_of, log_choices, repeated_bits, short_of
 from fastquad.engine.trust.rivals import Tests, apart, expand
 from fastquad.engine.trust.subsystem import subsystem
 from fastquad.measurements.contractions import Block, WeightedSum
 from fastquad.numerics import symmetry
 from fastquad.numerics.independence import left_over
-from fastquad.numerics.relabelling import relabellings
+from fastquad.numerics.relabelling import nearly_fitting, relabellings
 from fastquad.typing import Asks, Float, Indices
 
 # The relative difference of diagonals below which two coordinates may be exchanged, in double precision.
@@ -40,7 +41,7 @@ _HIDDEN = 300.0
 _MISTAKEN_ALIKE = 0.06
 # The same of entries between two coordinates, as a multiple: they are fewer, and each may be mistaken.
 _LOOSELY = 5.0
-# The largest number of relabellings that are tried.
+# The largest number of relabellings from which steps are taken, of those that nearly fit.
 _RELABELLINGS = 20
 # The largest number of coordinates where x is zero that are compared with each other.
 _CANCELLING = 16
@@ -62,8 +63,6 @@ _COUPLED_ENTRIES = 2_000_000
 _DRAWS = 3.0
 # The largest share of a part's change of sign that the other values cannot compensate, for it to be tried.
 _EXPLAINED_BY_OTHERS = 0.1
-# The bits of evidence to spare: an answer is wrong with a chance of less than 2^−20.
-_SPARE_BITS = 20
 # The least number of matrices in which a value that is common would repeat.
 _ENOUGH_TO_REPEAT = 8
 # The number of directions in which a line is looked for, and how far from it its signals are at the most.
@@ -280,7 +279,7 @@ class Twins(Tests):
         # Keep known coordinates in place, and take them first: they determine signs.
         known = self.problem.known
         block = yield Block(np.concatenate([answer.allowed[members], known]))
-        some = np.argsort(-np.abs(block).max(axis=(1, 2)), kind="stable")[:_MATRICES]
+        some = symmetry.largest(block, _MATRICES)
         where = np.concatenate([np.searchsorted(members, inside), members.size + np.arange(known.size)])
         kinds = np.concatenate([kind[members], kind.size + np.arange(known.size)])
         found = relabellings(block[some], where, kinds, _LOOSELY * tolerance)
@@ -292,8 +291,15 @@ class Twins(Tests):
             twin[answer.allowed[members[images[: z.size]]]] = signs[: z.size] * z
             return twin
 
-        twins = (moved(images, signs) for images, signs in found)
-        return (yield from self._any_fits(twin for twin, _ in zip(twins, range(_RELABELLINGS), strict=False)))
+        places = np.concatenate([answer.allowed[members], known])
+        measured = np.einsum("ijk,j,k->i", block, answer.x[places], answer.x[places], optimize=True)
+        # What coordinates elsewhere add stays as it is.
+        limit = max(_NEARLY * float(np.linalg.norm(self.problem.y)), _ERRORS * float(np.linalg.norm(answer.r)))
+        limit += float(np.linalg.norm(measured - self.problem.y))
+        twins = (self.problem.completed(moved(images, signs))[places] for images, signs in found)
+        near = (expand(twin, places, self.problem.n) for twin in nearly_fitting(block, twins, self.problem.y, limit))
+        elsewhere = np.where(np.isin(np.arange(rest.size), places), 0.0, rest)
+        return (yield from self._any_fits(islice((twin + elsewhere for twin in near), _RELABELLINGS)))
 
     def _cancelling(self, kind: Indices, tolerance: float) -> Asks[str]:
         """Whether two coordinates where x is zero are measured alike, so that opposite values there cancel."""
@@ -343,20 +349,21 @@ class Twins(Tests):
     # -- few values -----------------------------------------------------------------------------------------------
 
     def chance(self) -> Asks[str]:
-        """Whether the entries take so few values that another signal may fit by chance."""
+        """Whether chance could explain that x fits, because the measurements can take few values.
+
+        Another signal on the support must match every measurement to spare, each of which says as much as it could have
+        taken values. One on other coordinates must match as many, and where the entries of A take few values its
+        products may be those of x: that says less.
+        """
+        problem, answer = self.problem, self.answer
+        n, s = answer.allowed.size, answer.s
         if self.entries is None:
-            self.entries = yield from sample_entries(self.problem)
-        if math.isinf(self.entries.bits):
-            return ""
-        m, n, s = self.problem.m, self.answer.allowed.size, self.answer.s
-        same = self.entries.coincidence(s)
-        other = max(same, self._swap_bits())
-        on_support = (m - s) * same >= s + _SPARE_BITS
-        elsewhere = (m - s) * other >= _log2_choices(n, s) + s + _SPARE_BITS
-        anywhere = (m - n) * same >= n + _SPARE_BITS
-        if (on_support and elsewhere) or anywhere or (yield from self._continuous()):
-            return ""
-        return "The entries of A take few values, and another signal may fit so few measurements by chance."
+            self.entries = yield from sample_entries(problem)
+        bits = np.sort(bits_of(problem.y, answer.residual))
+        if math.isfinite(self.entries.bits) and s < n and not (yield from self._continuous()):
+            V = answer.columns - answer.z * self.diagonals[:, answer.S]
+            bits = np.minimum(bits, repeated_bits(V, float(np.abs(answer.z).max(initial=0.0))))
+        return short_of(bits, s, 1, log_choices(n, s))
 
     def _continuous(self) -> Asks[bool]:
         """Whether the diagonals on the support, and entries that join all of it, take no value twice.
@@ -370,17 +377,3 @@ class Twins(Tests):
         ordered = np.sort(block[:: max(1, len(block) // 32)], axis=0)
         varied = (ordered[1:] != ordered[:-1]).all(axis=0)
         return bool(varied.diagonal().all() and len(symmetry.groups(varied.astype(np.float64), 0.5)) == 1)
-
-    def _swap_bits(self) -> float:
-        """−log2 of the chance that two of `W_ij − x_j A_i[j, j]`, j in S, are equal."""
-        answer = self.answer
-        V = answer.columns - answer.z * self.diagonals[:, answer.S]
-        steps = np.round(V / (1e-10 * float(np.abs(answer.z).max())))
-        counts = np.unique(steps, return_counts=True)[1]
-        pairs = max(float(np.sum(counts * (counts - 1.0))), 2.0)
-        return -math.log2(pairs / (V.size * (V.size - 1.0))) if V.size > 1 else 0.0
-
-
-def _log2_choices(n: int, s: int) -> float:
-    """log2 of (n choose s)."""
-    return (math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1)) / math.log(2)

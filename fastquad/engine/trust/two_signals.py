@@ -26,8 +26,10 @@ _NOTHING = 1e-6
 _BY_CHANCE = 1e-3
 # How much of the noise another signal takes away, for each of its unknowns: it is the best of many.
 _TAKEN = 1.4
-# The measurements to spare, where they do not determine two signals on all coordinates.
+# The measurements to spare beyond the unknowns of two signals: with fewer, a pair fits anything.
 _TO_SPARE = 8
+# The largest number of entries of the matrices that a pair is fitted to: a step takes a millisecond (a work bound).
+_ENTRIES = 400_000
 
 
 def second_signal(y: Float, x: Float, block: Float, r: Float, *, turning: bool) -> float:
@@ -93,11 +95,11 @@ def _leaning(block: Float, r: Float) -> Float:
 
 
 def _likeliest(x: Float, u: Float, m: int, turning: bool) -> Indices | None:
-    """The coordinates of the two signals: all, or as many as the measurements determine; None where x has more."""
-    if _unknowns(x.size, turning) < m:
+    """The coordinates of the two signals: all, or as many as measurements determine in time; None if x has more."""
+    if _unknowns(x.size, turning) + _TO_SPARE <= m and m * x.size**2 <= _ENTRIES:
         return np.arange(x.size)
     entries = (x**2 + u**2).reshape(-1, 1 + turning).sum(axis=1)
-    count = max(0, (m - _TO_SPARE) // 2) // (1 + turning)
+    count = max(0, min((m - _TO_SPARE) // 2, math.isqrt(_ENTRIES // m))) // (1 + turning)
     if np.count_nonzero(x.reshape(-1, 1 + turning).any(axis=1)) > count:
         return None
     chosen = np.sort(np.argsort(-entries, kind="stable")[:count])

@@ -25,20 +25,20 @@ from fastquad.engine.trust.challenge import (
     Met,
     starts,
 )
+from fastquad.engine.trust.evidence import SPARE_NATS, against_chance, evidence_of
 from fastquad.engine.trust.rivals import Tests, expand
 from fastquad.measurements.contractions import Block
-from fastquad.numerics.levenberg_marquardt import on_block
+from fastquad.numerics.levenberg_marquardt import Descent, on_block
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.typing import Asks, Float, Indices
 
 # The number of parts of x that are tried with the other sign before random starts.
 _TURNED = 16
-# How much worse than x the right signal may fit in noise of a given level, in squares of a standard deviation.
-_LIKELY_GIVEN = 9.0
 # The part of a signal that a wrong one near it may leave.
 _PART = 0.5
-# The evidence to spare, as the log of the odds.
-_SPARE_NATS = 10.0
+#: The evidence beyond chance, as a multiple of what is needed, from which on a search far from x takes no more time
+#: than for an exact answer: a guess.
+BEYOND_CHANCE = 2.0
 _FEW_TO_SPARE = "With so few measurements to spare, a signal with other signs may leave as little by chance."
 
 
@@ -49,31 +49,39 @@ def challenged(tests: Tests, independent: bool) -> Asks[str]:
     looks like noise, and the only evidence for x is that random starts find it again.
     """
     answer, problem, m = tests.answer, tests.problem, tests.problem.m
-    if independent and not _explained(tests):
+    nats, by_chance = against_chance(problem, answer.s, problem.sigma or float(np.median(tests.delta)))
+    if independent and nats < by_chance + SPARE_NATS:
         return _FEW_TO_SPARE
+    count = None
+    if independent and nats > BEYOND_CHANCE * (by_chance + SPARE_NATS):
+        # Chance does not explain x, only a planted twin could: it is looked for as that of an exact answer.
+        count = refutation.starts(m, answer.allowed.size, answer.s, independent=True)
+        if count == 0:
+            return ""
     most = CHALLENGE_INDEPENDENT if independent else CHALLENGE_STRUCTURED
     # Unless a prior has shrunk it, x is where the descent on its support ends.
     near, better = (tests.measure.apart, APART) if independent else (APART, tests.measure.nearer)
-    challenge, met = Challenge(near, better, tests.measure.nearer), Met.NOTHING
+    challenge, met, evident = Challenge(near, better, tests.measure.nearer), Met.NOTHING, True
     for where in (answer.allowed, answer.S) if m > answer.allowed.size else (answer.S,):
         everything = np.union1d(where, problem.known)
         if m * everything.size**2 > most or where.size >= m:
             return ""
         block = yield Block(everything)
-        if not independent and not _evident(tests, block):
-            return _FEW_TO_SPARE
-        left = float(answer.r @ answer.r) * (m - where.size) / max(1, m - answer.s)
-        # A given level says how much worse the right signal may fit than one that has fitted the noise.
-        limit = max(left * (1 + 2 / math.sqrt(m - where.size)), left + _LIKELY_GIVEN * problem.sigma**2)
-        met = challenge.meet(_descents(tests, block, everything, where), limit, tests.away, tests.rival)
+        evident = independent or _evident(tests, block)
+        met = challenge.meet(_descents(tests, block, everything, where, count), tests.away, tests.rival)
         if met is Met.ANOTHER:
             return tests.shown()
         if met is Met.BETTER:
-            return f"Another signal, {challenge.away:.2g} away, fits far better."
+            tests.twin = challenge.found
+            return f"Another signal, {challenge.away:.2g} away, is far likelier."
         if met is Met.AGAIN:
             break
     if not independent:
         tests.blur = max(tests.blur, challenge.blur)
+    if challenge.settled:
+        return ""  # a dozen descents came back to x, and the other valleys that they met are not as likely
+    if not evident:
+        return _FEW_TO_SPARE
     # Count a residual at the given level of noise as evidence for x, too.
     sure = independent or problem.noise.given or met is Met.AGAIN
     return "" if sure else NOT_AGAIN
@@ -117,18 +125,8 @@ def searched_everywhere(problem: Problem, entries: Entries | None) -> bool:
     return unknowns < problem.m and bool(refutation.starts(problem.m, unknowns, unknowns, independent=independent))
 
 
-def _explained(tests: Tests) -> bool:
-    """Whether it is evidence for x that it leaves no more than noise.
-
-    A wrong valley leaves an equation at the level of noise with a chance of about σ/std(y), and m − s of them at once.
-    """
-    sigma = tests.problem.sigma or float(np.median(tests.delta))
-    ratio = max(float(np.std(tests.problem.y)) / max(sigma, 1e-300), 1.0)
-    return _beyond_valleys(tests, (tests.problem.m - tests.answer.s) * math.log(ratio))
-
-
 def _evident(tests: Tests, block: Float) -> bool:
-    """The same where the matrices depend on each other, or are of different size.
+    """Whether it is evidence for x that it leaves no more than noise, where the matrices depend on each other.
 
     A random signal of the norm of x has measurements of about `√2 ‖x‖² ‖Ã_i‖/n`, in units of the noise; their principal
     components replace the equations. The s largest are what x was fitted to. If the level is not given, it is what x
@@ -138,21 +136,31 @@ def _evident(tests: Tests, block: Float) -> bool:
     values = np.linalg.eigvalsh(flat @ flat.T if len(flat) < flat.shape[1] else flat.T @ flat)
     spare = np.sort(values)[::-1][tests.answer.s :]
     least = 1.0 if tests.problem.noise.given else _PART**-2
-    return _beyond_valleys(tests, 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()))
+    signs = 0.0 if tests.problem.fixed else tests.answer.s * math.log(2)
+    return 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()) > signs + SPARE_NATS
 
 
-def _beyond_valleys(tests: Tests, nats: float) -> bool:
-    """Whether so much evidence rules out all valleys of other signs; linear terms fix the signs."""
-    return bool(tests.problem.fixed) or nats > tests.answer.s * math.log(2) + _SPARE_NATS
-
-
-def _descents(tests: Tests, block: Float, everything: Indices, where: Indices) -> Iterator[tuple[float, Float]]:
-    """‖r‖² and x as Levenberg–Marquardt finds it from x with the other sign in parts, and from random signals."""
+def _descents(
+    tests: Tests, block: Float, everything: Indices, where: Indices, count: int | None
+) -> Iterator[tuple[float, Float]]:
+    """Signals that Levenberg–Marquardt finds from x with the other sign in parts, and from random ones, with the
+    evidence for each less that for x."""
     x, rng = tests.answer.x[everything], np.random.default_rng(2)
     free = np.searchsorted(everything, where)
     known = np.setdiff1d(np.arange(everything.size), free)
-    for start in chain(turned_at_weakest(block, x, _TURNED), rng.standard_normal((starts(block.size), x.size))):
+    random = rng.standard_normal((starts(block.size) if count is None else count, x.size))
+    for start in chain(turned_at_weakest(block, x, _TURNED) if count is None else (), random):
         start *= tests.norm / max(float(np.linalg.norm(start[free])), 1e-300)
         start[known] = x[known]
         descent = on_block(tests.problem.y, start, block, CHALLENGE, free=free if known.size else None)
-        yield descent.square, expand(descent.z, everything, tests.problem.n)
+        found = expand(descent.z, everything, tests.problem.n)
+        yield gain(tests.problem, tests.answer.evidence, found, descent, everything, where), found
+
+
+def gain(
+    problem: Problem, evidence: float, found: Float, descent: Descent, everything: Indices, where: Indices
+) -> float:
+    """The evidence for the end of a descent, less that for x; `where` are the coordinates that it has fitted."""
+    W = np.zeros((problem.m, problem.n))
+    W[:, everything] = descent.W
+    return evidence_of(problem, found, W, descent.r, where) - evidence

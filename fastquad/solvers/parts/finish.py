@@ -17,14 +17,12 @@ V are those that it would have if it joined: from the part of its column of J th
 odds above one makes the next support, until it does not change. At low noise all odds are clear, and x is the least
 squares estimate of one who is told the support. Coordinates that are not clear add to the error what a mistake about
 them costs. With few degrees of freedom the error is as large as Student's distribution asks: of 1,000 answers one is
-further than three of its errors from x.
+further than three of its errors from x. With no more measurements than unknowns and an unknown level, coordinates too
+small to be found look like noise, and the error allows for them (`fastquad.numerics.small`).
 
-Whether x was found at all is another question: as many nats of evidence as
-
-    E = (m − s)/2 · ln[ (var(y)) / (‖r‖²/(m − s)) ] − ln (n choose s) − s ln 2
-
-speak for it. The last two terms are the choices of a support, and of a valley: ‖r‖² has up to 2^s of them, which
-differ in the signs of x. Of 855 wrong bottoms of dense problems, n = 10 to 40 and m = 1.3 n to 2 n, E was 0.8 at most.
+Whether x was found at all is another question, of the evidence against chance (`fastquad.engine.trust.evidence`): 20
+bits more than the choices of a support, and of a valley among the 2^s that differ in the signs of x. Of 855 wrong
+bottoms of dense problems, n = 10 to 40 and m = 1.3 n to 2 n, the largest evidence was 1.2 bits.
 """
 
 from __future__ import annotations
@@ -37,6 +35,7 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
+from fastquad.engine.trust.evidence import SPARE_BITS, against_chance
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
 from fastquad.noise import Noise
@@ -44,6 +43,7 @@ from fastquad.noise.bend import BENT, bend
 from fastquad.numerics import lapack
 from fastquad.numerics.grouping import Groups
 from fastquad.numerics.levenberg_marquardt import Rule, turned
+from fastquad.numerics.small import with_small_ones
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
 from fastquad.solvers.parts.likelihood import Bottom, bottom
 from fastquad.typing import Asks, Float, Indices
@@ -55,7 +55,7 @@ _HUNDREDTH = 1e-4
 # what is worth trying: the last one is taken.)
 _ROUNDS = 8
 # The evidence beyond all choices that makes an answer found, in nats: 20 bits, one chance in a million.
-_FOUND = 20 * math.log(2)
+_FOUND = SPARE_BITS * math.log(2)
 # The share of the squared error by undecided coordinates up to which no other estimate is much better. A guess: the
 # error is then at most 5 % above that of one who knows the support.
 _DECIDED = 0.1
@@ -109,10 +109,8 @@ def promising(problem: Problem, found: Fit) -> bool:
     s = found.support.size - problem.turning
     if s >= problem.m:
         return False
-    level = max(float(found.r @ found.r) / (problem.m - s), 1e-300)
-    count = problem.n if problem.groups is None else problem.groups.count
-    chosen = found.support.size if problem.groups is None else problem.groups.touched(found.support).size
-    return _evidence(float(np.var(problem.y)), level, problem.m - s, s, count, chosen) > _FOUND
+    nats, by_chance = against_chance(problem, found.support.size, float(np.linalg.norm(found.r)) / math.sqrt(problem.m - s))
+    return nats - by_chance > _FOUND
 
 
 def applies(problem: Problem) -> bool:
@@ -270,12 +268,12 @@ class _Weighed:
         odds = _learnt_odds(weighed, groups.count, float(np.mean(found.x[S] ** 2)), freedom)
         target = z - r / weights
         spread = float(np.mean((weights * (target - np.average(target, weights=weights**2))) ** 2))
-        evidence = _evidence(spread, level, nu, s, groups.count, int(inside.sum()))
+        nats, by_chance = against_chance(problem, S.size, math.sqrt(level), math.sqrt(spread))
         sigma = math.sqrt(level * float(np.mean(weights**-2)))
         total = float(np.trace(cover))
         spread_of = total**2 / max(float(np.sum(cover**2)), 1e-300)
         return cls(
-            problem, ended, groups, inside, values, variances, odds, sigma, evidence,
+            problem, ended, groups, inside, values, variances, odds, sigma, nats - by_chance,
             _student(spread_of, freedom), np.einsum("ij,ij->i", Q, Q),
         )  # fmt: skip
 
@@ -311,8 +309,11 @@ class _Weighed:
         stderr[S] = np.sqrt(self.variances[S])
         size = max(float(np.linalg.norm(x)), 1e-300)
         alone = -self.ended.fit.r / np.maximum(1 - self.leverage, 1e-6)
+        error = math.sqrt(total) / size * self.freedom
+        if not self.problem.noise.given and self.problem.m <= self.problem.unknowns:
+            error = with_small_ones(error, x, stderr, self.problem.m)
         return Finish(
-            self.ended.fit, self.ended.noise, self.sigma, stderr, math.sqrt(total) / size * self.freedom,
+            self.ended.fit, self.ended.noise, self.sigma, stderr, error,
             float(unsure.sum()) / max(total, 1e-300), self.evidence, alone,
         )  # fmt: skip
 
@@ -371,11 +372,6 @@ def _learnt_odds(weighed: list[_Weights], count: int, tau2: float, freedom: floa
     return odds
 
 
-def _evidence(spread: float, level: float, freedom: int, s: int, count: int, chosen: int) -> float:
-    """E, for a y of variance `spread` of which a fit leaves `level` a degree of freedom."""
-    return 0.5 * freedom * math.log(max(spread, 1e-300) / level) - _log_choices(count, chosen) - s * math.log(2)
-
-
 def _student(f: float, freedom: float) -> float:
     """By how much the error of f values is larger than that of their covariance, so that three errors are exceeded once
     in a thousand."""
@@ -383,8 +379,3 @@ def _student(f: float, freedom: float) -> float:
 
     quantile = chdtri(f, _TAIL) / f if math.isinf(freedom) else fdtri(f, freedom, 1 - _TAIL)
     return max(1.0, math.sqrt(float(quantile)) / 3)
-
-
-def _log_choices(n: int, s: int) -> float:
-    """ln of (n choose s)."""
-    return math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1)

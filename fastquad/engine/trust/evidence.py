@@ -1,0 +1,181 @@
+"""How likely the data are if a signal is right: one number, by which two explanations of y are compared.
+
+`f` free real numbers explain m measurements and leave the residual r. With noise of a standard deviation σ that is not
+known (its logarithm is as likely to be anywhere), and values of x that are as likely to be anywhere within ‖x‖, all
+values of these numbers and all σ together give y the probability
+
+    ln evidence = −(m − f)/2 ln ‖r‖² + ln Γ((m − f)/2) − ½ ln det(J^T J) − ln C(n, s) + a constant,
+
+where J is the change of the measurements for a change of x by its norm, and C(n, s) the number of supports that s of n
+entries have. So the freedom of an explanation is paid for: a dense signal nearly always leaves less than a sparse one,
+which says nothing. Where the noise is given the first two terms are −‖r/σ‖²/2. ‖r‖² is not less than what rounding
+leaves, so that the same number holds for exact data; there it is the count of bits that chance would have to match.
+
+Bits count chance, not structure: planted twins, symmetries and equal rows give none. So they speak for a signal only
+after a search for such twins has found none.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fastquad.engine.problem import Problem
+from fastquad.numerics.gram import gram
+from fastquad.typing import Float, Indices
+
+_EPS = float(np.finfo(np.float64).eps)
+#: The odds below which two explanations cannot be told apart: 20 to 1.
+SURE = math.log(20.0)
+#: The evidence to spare against chance, as the log of the odds.
+SPARE_NATS = 10.0
+#: The bits of evidence to spare: chance is the better explanation in less than one of 2^20 problems.
+SPARE_BITS = 20
+#: The bits of a generic real number that is measured to rounding: 52, less what sums of many terms lose (a guess).
+GENERIC_BITS = 40.0
+# The bits of a measurement below which it takes few values: a guess.
+_FEW_BITS = 10.0
+# The share of the largest measurement up to which two measurements are equal, and multiples of one number: 2^−GENERIC.
+_EQUAL = 2.0**-GENERIC_BITS
+# The number of multiples of a step up to which numbers are taken for rounded to it.
+_STEPS = 2**20
+
+
+def log_evidence(
+    r: Float, columns: Float, norm: float, choices: float, *, floor: float = 0.0, sigma: float | Float | None = None
+) -> float:
+    """The log of the evidence for a signal, but for a constant that is the same for all signals.
+
+    `r` (m,) are its residuals, `columns` (m, s) its products on the coordinates that were fitted, `norm` is ‖x‖, and
+    `choices` the log of the number of supports of its size. `floor` is the least ‖r‖² that rounding leaves. `sigma` is
+    the noise, where it is given. Directions that the measurements do not see, such as the phase, are not counted as
+    free. A signal with as many free numbers as measurements explains nothing: −inf.
+    """
+    m = r.size
+    if sigma is not None:
+        scale = np.maximum(sigma, 1e-300)
+        left = r / scale
+        seen = _squares_seen(columns / np.broadcast_to(scale, r.shape)[:, None], norm)
+        return -0.5 * float(left @ left) - 0.5 * float(np.log1p(seen).sum()) - choices
+    square = max(float(r @ r), floor, 1e-300)
+    values = _squares_seen(columns, norm)
+    seen = values[values > square / max(1, m - min(values.size, m - 1))]
+    spare = m - seen.size
+    if spare <= 0:
+        return -math.inf
+    return -0.5 * spare * math.log(square) + math.lgamma(0.5 * spare) - 0.5 * float(np.log(seen).sum()) - choices
+
+
+def evidence_of(problem: Problem, x: Float, W: Float, r: Float, free: Indices) -> float:
+    """`log_evidence` of a signal of this problem, with its products (m, n) and residuals, fitted on these coordinates.
+
+    The evidence is that of the best values of these coordinates. Where a prior has shrunk x, or a descent has stopped,
+    they are a step of least squares away.
+    """
+    columns, groups = W if free.size == problem.n else W[:, free], problem.groups
+    unknowns = problem.n - len(problem.fixed) if problem.support is None else problem.support.size
+    n, s = (unknowns, free.size) if groups is None else (groups.count, groups.touched(free).size)
+    floor = rounding_floor(columns, x[free], problem.y)
+    if free.size < r.size:
+        r = r - columns @ np.linalg.lstsq(columns, r, rcond=1e-10)[0]
+    norm = float(np.linalg.norm(x[free])) or 1.0
+    sigma = problem.deviations(r) if problem.sigma > 0 else None
+    return log_evidence(r, columns, norm, log_choices(max(n, s), s), floor=floor, sigma=sigma)
+
+
+def against_chance(problem: Problem, s: int, noise: float, spread: float | None = None) -> tuple[float, float]:
+    """How improbable it is that a wrong signal leaves only this noise, and what chance can do, both in nats.
+
+    A signal in a wrong valley, or on wrong coordinates, leaves an equation at the level of the noise with a chance of
+    about σ/std(y), and those to spare all at once. Up to 2^s signals differ in signs, which linear terms determine, and
+    C(n, s) in their supports. `s` counts free real numbers.
+    """
+    width = 1 + problem.turning
+    ratio = max((float(np.std(problem.y)) if spread is None else spread) / max(noise, 1e-300), 1.0)
+    signs = 0.0 if problem.fixed else s * math.log(2)
+    n = problem.n if problem.support is None else problem.support.size
+    choices = log_choices(max(n, s) // width, s // width)
+    return (problem.m - s + problem.turning) * math.log(ratio), signs + choices
+
+
+def rounding_floor(columns: Float, z: Float, y: Float) -> float:
+    """‖r‖² that rounding alone may leave of a signal with these values and products."""
+    return float(np.sum((8 * _EPS * (np.abs(columns) @ np.abs(z) + np.abs(y))) ** 2))
+
+
+def log_choices(n: int, s: int) -> float:
+    """ln of (n choose s)."""
+    return math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1)
+
+
+def bits_of(y: Float, residual: float = 0.0) -> Float:
+    """How many bits each measurement may speak against chance: log2 of the number of values that it could have taken.
+
+    About 40 for a number that is equal to no other and on no common grid, whatever the entries of A are; or as many as
+    the relative residual tells, where A is rounded. Numbers on a
+    grid, such as sums of integers, could have taken the steps between the least and the largest; values that repeat
+    are taken as often as they are seen.
+    """
+    size = float(np.abs(y).max(initial=0.0))
+    if size == 0.0 or y.size < 2:
+        return np.zeros(y.size)
+    keys = np.round(y / (4 * _EQUAL * size))
+    _, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    step = _common_step(np.abs(y) / size)
+    # As many steps as a normal distribution of this width has, by the chance that two draws are equal.
+    steps = min(float(np.ptp(y)), 2 * math.sqrt(math.pi) * float(np.std(y))) / size / step if step else math.inf
+    generic = min(GENERIC_BITS, -math.log2(min(max(residual, 1e-300), 1.0)))
+    most = min(math.log2(1 + steps), generic) if steps < _STEPS else generic
+    repeated = counts[where.reshape(-1)]
+    return np.where(repeated > 1, np.minimum(-np.log2(repeated / y.size), most), most)
+
+
+def short_of(bits: Float, s: int, width: int, choices: float) -> str:
+    """What is missing if bits of the measurements, in ascending order, do not rule chance out; empty if they do.
+
+    s real numbers were fitted, which takes as many measurements, those that say most. `choices` is the log of the number
+    of supports. Where measurements take few values, so does x, it may be: each entry, of `width` numbers, may have
+    another sign. Other signals on the support are few and far between elsewhere; these a search has to find.
+    """
+    spare = float(bits[: max(0, bits.size - s)].sum())
+    signs = s / width if bits[0] < _FEW_BITS else 0.0
+    needed = signs + choices / math.log(2) + SPARE_BITS
+    if spare >= needed:
+        return ""
+    return (
+        f"The measurements to spare say {spare:.0f} bits, because they take few values, and {needed:.0f} are needed to "
+        "rule out that another signal fits by chance."
+    )
+
+
+def repeated_bits(values: Float, size: float) -> float:
+    """−log2 of the chance that two of these numbers, of this size, are equal; GENERIC_BITS where none are."""
+    if values.size < 2:
+        return GENERIC_BITS
+    counts = np.unique(np.round(values / (1e-10 * size)), return_counts=True)[1]
+    pairs = float(np.sum(counts * (counts - 1.0)))
+    return GENERIC_BITS if pairs == 0 else -math.log2(pairs / (values.size * (values.size - 1.0)))
+
+
+def _squares_seen(columns: Float, norm: float) -> Float:
+    """The eigenvalues of J^T J, at least 0, for J = 2 norm · columns."""
+    m, s = columns.shape
+    square = gram(columns) if s <= m else columns @ columns.T
+    return np.maximum(np.linalg.eigvalsh(square), 0.0) * (2 * norm) ** 2
+
+
+def _common_step(sizes: Float) -> float:
+    """The largest number that these, between 0 and 1, are multiples of; 0 if there is none above 1/_STEPS."""
+    step = 0.0
+    for size in np.unique(sizes):
+        a, b = float(size), step
+        while b > 1 / _STEPS:
+            a, b = b, a % b
+            b = 0.0 if b < 1e-9 or a - b < 1e-9 else b
+        if b > 0.0:
+            return 0.0
+        step = a
+        if 0 < step <= 1 / _STEPS:
+            return 0.0
+    return step
