@@ -53,7 +53,8 @@ def test_every_level_of_noise_is_solved_to_the_optimum(sweep, shape):
 
 
 def test_a_sweep_goes_on_from_its_file_and_is_compared(sweep, tmp_path, capsys):
-    path, chosen = tmp_path / "a.csv", ["--sizes", "5", "--ratios", "5", "--cells", "300", "--csv", str(tmp_path / "a.csv")]
+    path = tmp_path / "a.csv"
+    chosen = ["--sizes", "5", "--ratios", "5", "--cells", "300", "--csv", str(path)]
     sweep.main([*chosen, "--cells", "100"])
     first = path.read_text()
     sweep.main([*chosen, "--map", str(tmp_path / "a.png"), "--compare", str(path)])

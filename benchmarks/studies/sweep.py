@@ -176,12 +176,13 @@ def run(cell: Cell, seed: Sequence[int], *, only_predictable: bool = False) -> d
 def summary(rows: Sequence[Mapping[str, str]]) -> str:
     """What the predictable cells show, all and by kind; then all cells."""
     lines = [
-        f"{'predictable cells':24}{'cells':>6}{'success':>9}{'refused':>9}{'wrong':>7}{'dist/opt: median':>18}{'99 %':>9}"
-        f"{'worst':>9}{'dist/error: median':>20}{'above 3':>9}{'no error':>10}"
+        f"{'predictable cells':24}{'cells':>6}{'success':>9}{'refused':>9}{'wrong':>7}{'dist/opt: median':>18}"
+        f"{'99 %':>9}{'worst':>9}{'dist/error: median':>20}{'above 3':>9}{'no error':>10}"
     ]
     sure = [row for row in rows if row["predictable"] == "True"]
-    groups = {"all": sure, "no factors": [row for row in sure if "rank" not in row["kind"]], "noise >= 1e-3": [row for row in sure if float(row["noise"]) >= 1e-3]}
-    groups |= {"noise < 1e-3": [row for row in sure if float(row["noise"]) < 1e-3]}
+    low, high = ([row for row in sure if (float(row["noise"]) < 1e-3) == part] for part in (True, False))
+    groups = {"all": sure, "no factors": [row for row in sure if "rank" not in row["kind"]]}
+    groups |= {"noise < 1e-3": low, "noise >= 1e-3": high}
     groups |= {kind: [row for row in sure if row["kind"] == kind] for kind in KINDS}
     lines += [f"{name:24}" + _line(group) for name, group in groups.items() if group]
     right = [row for row in rows if row["right"] == "True"]
@@ -289,7 +290,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=0, help="the number of the first cell")
     parser.add_argument("--numbers", help="only these cells, with commas between them")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--repeats", type=int, default=1, help="draw each cell so often; 20 for the table of sure cells")
+    parser.add_argument("--repeats", type=int, default=1, help="draw each cell so often; 20 for the sure cells")
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin no cell after so long")
     parser.add_argument("--kinds", help=f"only these, with commas between them: {', '.join(KINDS)}")
     parser.add_argument("--sizes", help="only these n")
@@ -349,9 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     given = _parser().parse_args(arguments)
     if given.tree is not None:
-        at = arguments.index("--tree")
-        trials.in_tree(given.tree.resolve(), __name__ if __name__ != "__main__" else "benchmarks.studies.sweep",
-                       arguments[:at] + arguments[at + 2 :])  # fmt: skip
+        trials.in_tree(given.tree.resolve(), "benchmarks.studies.sweep", trials.without(arguments, "--tree"))
         return 0
     old = trials.read(given.csv) if given.csv is not None and given.csv.exists() else []
     done = {(row["seed"], row["number"], row["repeat"]) for row in old}

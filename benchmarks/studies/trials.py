@@ -1,7 +1,7 @@
-"""What the studies of ordinary data share: problems with their optimum, a file of trials, and a comparison of two trees.
+"""What the studies of ordinary data share: the optimum, a file of trials, and a comparison of two trees.
 
-A problem is a model of its free numbers: `values(v)` gives what is measured, and its Jacobian. So the optimum, nonlinear
-least squares from the truth on the true support, is found in the same way for every kind of A.
+A problem is a model of its free numbers: it gives what is measured, and its Jacobian. So the optimum, nonlinear least
+squares from the truth on the true support, is found in the same way for every kind of A.
 """
 
 from __future__ import annotations
@@ -162,7 +162,15 @@ def in_tree(tree: Path, module: str, given: Sequence[str]) -> None:
         f"import sys; sys.path.insert(0, {str(tree)!r}); import fastquad; sys.path.insert(0, {str(ROOT)!r}); "
         f"from importlib import import_module; sys.exit(import_module({module!r}).main({list(given)!r}))"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tree)
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def without(arguments: Sequence[str], option: str) -> list[str]:
+    """The arguments of a command without an option and its value."""
+    if option not in arguments:
+        return list(arguments)
+    at = list(arguments).index(option)
+    return [*arguments[:at], *arguments[at + 2 :]]
 
 
 def paired(rows: Sequence[dict[str, str]], other: Sequence[dict[str, str]], key: Sequence[str]) -> list[Any]:
