@@ -598,8 +598,8 @@ def in_storages(seed: int, number: int) -> Iterator[dict[str, Any]]:
 def table(rows: Sequence[Mapping[str, str]]) -> str:
     """One line a class."""
     lines = [
-        f"{'class':34}{'posed':>7}{'determined':>12}{'right':>7}{'refused':>9}{'success':>9}{'wrong':>7}{'dist/error: median':>20}"
-        f"{'above 3':>9}{'right without error':>21}{'ms':>8}"
+        f"{'class':34}{'posed':>7}{'determined':>12}{'right':>7}{'refused':>9}{'success':>9}{'wrong':>7}"
+        f"{'dist/error: median':>20}{'above 3':>9}{'right without error':>21}{'ms':>8}"
     ]
     groups: dict[str, list[Mapping[str, str]]] = {}
     for row in rows:
@@ -614,9 +614,11 @@ def table(rows: Sequence[Mapping[str, str]]) -> str:
         stated = success & np.isfinite(claims)
         median = f"{np.median(claims[stated]):20.2f}" if stated.any() else f"{'–':>20}"
         unsaid = int((right & ~np.isfinite(column(group, "error"))).sum())
+        determined = int(np.sum(column(group, "expected") < 0.25))
         lines.append(
-            f"{name:34}{len(group):7}{np.sum(column(group, 'expected') < 0.25):12}{right.sum():7}{refused:9}{success.sum():9}{int(column(group, 'wrong').sum()):7}"
-            f"{median}{int((stated & (claims > 3)).sum()):9}{unsaid:21}{1e3 * np.median(column(group, 'seconds')):8.0f}"
+            f"{name:34}{len(group):7}{determined:12}{right.sum():7}{refused:9}{success.sum():9}"
+            f"{int(column(group, 'wrong').sum()):7}{median}{int((stated & (claims > 3)).sum()):9}{unsaid:21}"
+            f"{1e3 * np.median(column(group, 'seconds')):8.0f}"
         )
     right_count = max(int(column(rows, "right").sum()), 1)
     lines.append(f"right answers refused: {column(rows, 'refused').sum() / right_count:.1%}")
