@@ -679,8 +679,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--show", action="store_true", help="list what is refused or wrong")
     given = parser.parse_args(arguments)
     if given.tree is not None:
-        trials.in_tree(given.tree.resolve(), "benchmarks.studies.ordinary", trials.without(arguments, "--tree"))
-        return 0
+        return trials.in_tree(given.tree.resolve(), "benchmarks.studies.ordinary", trials.without(arguments, "--tree"))
     old = trials.read(given.csv) if given.csv is not None and given.csv.exists() else []
     done = {(row["seed"], row["class"], row["number"]) for row in old}
     rows = old + list(trials.written(given.csv, _trials(given, done)))

@@ -351,8 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--show", action="store_true", help="list what ends otherwise")
     given = parser.parse_args(arguments)
     if given.tree is not None:
-        trials.in_tree(given.tree.resolve(), "benchmarks.studies.rewrites", trials.without(arguments, "--tree"))
-        return 0
+        return trials.in_tree(given.tree.resolve(), "benchmarks.studies.rewrites", trials.without(arguments, "--tree"))
     old = trials.read(given.csv) if given.csv is not None and given.csv.exists() else []
     rows = old + list(trials.written(given.csv, _trials(given, {(row["seed"], row["number"]) for row in old})))
     for row in rows:

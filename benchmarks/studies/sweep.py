@@ -350,8 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     given = _parser().parse_args(arguments)
     if given.tree is not None:
-        trials.in_tree(given.tree.resolve(), "benchmarks.studies.sweep", trials.without(arguments, "--tree"))
-        return 0
+        return trials.in_tree(given.tree.resolve(), "benchmarks.studies.sweep", trials.without(arguments, "--tree"))
     old = trials.read(given.csv) if given.csv is not None and given.csv.exists() else []
     done = {(row["seed"], row["number"], row["repeat"]) for row in old}
     rows = old + list(trials.written(given.csv, _trials(given, done)))

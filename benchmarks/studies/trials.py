@@ -156,13 +156,13 @@ def column(rows: Sequence[Mapping[str, str]], name: str) -> Array:
     return np.array([number(row, name) for row in rows])
 
 
-def in_tree(tree: Path, module: str, given: Sequence[str]) -> None:
-    """Run this study, as it stands here, with the package of another tree."""
+def in_tree(tree: Path, module: str, given: Sequence[str]) -> int:
+    """Run this study, as it stands here, with the package of another tree: its exit code."""
     code = (
         f"import sys; sys.path.insert(0, {str(tree)!r}); import fastquad; sys.path.insert(0, {str(ROOT)!r}); "
         f"from importlib import import_module; sys.exit(import_module({module!r}).main({list(given)!r}))"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    return subprocess.run([sys.executable, "-c", code]).returncode
 
 
 def without(arguments: Sequence[str], option: str) -> list[str]:
