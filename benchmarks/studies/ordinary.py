@@ -509,22 +509,30 @@ def autocorrelation_with_a_reference(rng: Rng) -> Data:
 STORAGES = ("raw", "packed", "on disk")
 
 
-def problem(rng: Rng) -> Data:
-    """An ordinary problem: random matrices of five kinds, exact or in noise up to 10 %, told or not."""
-    A, x, y = gaussian(rng)
+def drawn(rng: Rng) -> tuple[Array, Array, float, bool]:
+    """A, x, the relative level of the noise, and whether it is told: random matrices of five kinds, 30 % exact."""
+    A, x, _ = gaussian(rng)
     kind = int(rng.integers(5))
     if kind:
         draw: tuple[Callable[[], Array], ...] = (
-            lambda: rng.choice([-1.0, 1.0], A.shape), lambda: rng.random(A.shape),
+            lambda: rng.choice([-1.0, 1.0], A.shape),
+            lambda: rng.random(A.shape),
             lambda: rng.standard_normal(A.shape) * (rng.random(A.shape) < 0.5),
             lambda: rng.standard_normal(A.shape) + 1,
-        )  # fmt: skip
+        )
         A = draw[kind - 1]()
-        y = measured(A, x)
-    if rng.random() < 0.3:
+    level = 0.0 if rng.random() < 0.3 else 10 ** rng.uniform(-7, -1)
+    return A, x, level, bool(rng.random() < 0.5)
+
+
+def problem(rng: Rng) -> Data:
+    """An ordinary problem."""
+    A, x, level, told = drawn(rng)
+    y = measured(A, x)
+    if level == 0:
         return Data(A, A, x, y)
-    noise, sigma = gaussian_noise(rng, y, 10 ** rng.uniform(-7, -1))
-    return Data(A, A, x, y + noise, np.full(y.size, sigma), said(rng, sigma))
+    noise, sigma = gaussian_noise(rng, y, level)
+    return Data(A, A, x, y + noise, np.full(y.size, sigma), {"noise": sigma} if told else {})
 
 
 # -- trials -------------------------------------------------------------------------------------------------------
