@@ -515,6 +515,21 @@ def test_the_certificate_of_a_sparse_answer_reads_little():
     assert solution.n_passes < 0.06
 
 
+def test_rounding_does_not_choose_the_relabellings_that_are_tried():
+    """Where all entries have one size, every relabelling is possible, and a search may try only the first of them."""
+    rng = np.random.default_rng(0)
+    n = 7
+    block = np.where(np.eye(n), 2.0, 1.0) * np.ones((30, n, n))
+    first = []
+    for _ in range(4):
+        noise = rng.standard_normal(block.shape)
+        rounded = block * (1 + 1e-15 * (noise + noise.transpose(0, 2, 1)))
+        found = relabellings(rounded, np.arange(n), np.zeros(n, dtype=int), 1e-12)
+        first.append([images.tolist() for _, (images, _) in zip(range(30), found, strict=False)])
+    assert len(first[0]) == 30
+    assert first[1:] == first[:1] * 3
+
+
 def test_a_relabelling_may_turn_a_sign_that_zeros_leave_open():
     """Regression: Re and Im of one entry are not coupled, so +1 was tried for the sign between them, and never −1."""
     rng = np.random.default_rng(0)

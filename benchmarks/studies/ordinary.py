@@ -42,7 +42,7 @@ class Data(NamedTuple):
 
     #: What `solve` is given.
     A: Any
-    #: The matrices that were truly measured with, dense: (m, n, n); and linear terms, (m, n), if there are any.
+    #: The same, dense: (m, n, n); and its linear terms, (m, n), if there are any.
     matrices: Array
     x: Array
     y: Array
@@ -276,7 +276,8 @@ def gains(rng: Rng) -> Data:
 def one_per_cent_of_A(rng: Rng) -> Data:
     """Entries of A are off by one per cent."""
     A, x, y = gaussian(rng)
-    return Data(A * (1 + 0.01 * rng.standard_normal(A.shape)), A, x, y)
+    A = A * (1 + 0.01 * rng.standard_normal(A.shape))
+    return Data(A, A, x, y)
 
 
 @ordinary

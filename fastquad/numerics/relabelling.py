@@ -134,5 +134,8 @@ class _Search:
         found = order[np.arange(which.size) - np.repeat(np.cumsum(high - low) - high, high - low)]
         kept = (self.kind[found] == self.kind[self.where[which]]) & (found != image)
         which, found = which[kept], found[kept]
+        # Where entries have one size but for rounding, that must not choose which image is tried first.
+        by_name = np.lexsort((found, which))
+        which, found = which[by_name], found[by_name]
         # Try both signs of each: where entries are zero, others decide between them.
         return _Options(np.tile(which, 2), np.tile(found, 2), np.repeat([1.0, -1.0], which.size))
