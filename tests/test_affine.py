@@ -52,6 +52,29 @@ def test_the_sign_is_found(method, sign):
     assert solution.support.size == 20
 
 
+def test_the_history_knows_the_sign_where_the_data_do():
+    """−x is no answer where linear terms tell it from x: it is at a distance of 2, and at 0 where they do not."""
+    A = affine(60, 20)
+    x = np.random.default_rng(5).standard_normal(20)
+    far = fq.solve(A, fq.measure(A, x), method="lm", x0=-x, x_true=x, max_iter=1)
+    assert far.history["distance"][0] == pytest.approx(2.0)
+    quadratic = fq.problems.gaussian(m=60, n=20, rng=0)
+    alike = fq.solve(quadratic.A, quadratic.y, method="lm", x0=-quadratic.x, x_true=quadratic.x, max_iter=1)
+    assert alike.history["distance"][0] == pytest.approx(0.0)
+    # a known value that is not zero tells the sign as well; a known zero does not
+    for value, distance in ((float(quadratic.x[3]), 2.0), (0.0, 0.0)):
+        known = quadratic.x.copy()
+        known[3] = value
+        other = -known
+        other[3] = value
+        prior = fq.Sparse(fixed={3: value})
+        y = fq.measure(quadratic.A, known)
+        history = fq.solve(quadratic.A, y, method="lm", prior=prior, x0=other, x_true=known, max_iter=1).history
+        off = np.linalg.norm(other - known) / np.linalg.norm(known)
+        assert history["distance"][0] == pytest.approx(off if distance else 0.0)
+        assert off == pytest.approx(2.0, abs=0.5)
+
+
 def test_a_batch_with_starts_and_a_callback():
     A = affine(60, 20)
     X = np.random.default_rng(5).standard_normal((2, 20))

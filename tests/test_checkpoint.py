@@ -186,6 +186,28 @@ def test_a_larger_budget_goes_on(problem, path, fuse, method, limit):
         assert counts["answered"] < expected.n_iter
 
 
+@pytest.mark.parametrize("method", [fq.TWF(), fq.WF()], ids=["twf", "wf"])
+def test_a_larger_budget_goes_on_with_the_signals_of_a_batch_that_need_it(path, fuse, method):
+    """A batch has ended only when all of its signals have: one that is out of budget can still go on."""
+    batch = fq.problems.gaussian(m=M, n=N, k=K, n_signals=2, rng=0)
+    options = {"method": method, "rng": 0}
+    expected = fq.solve(batch.A, batch.y, max_iter=3000, **options)
+    early, late = sorted(expected.n_iter)
+    assert early < late
+    limit = int(early + late) // 2
+    stopped = fq.solve(batch.A, batch.y, checkpoint=path, max_iter=limit, **options)
+    assert sorted(stopped.success) == [False, True]
+    assert fq.Status.MAX_ITER in stopped.status
+    counts = fuse(None)
+    got = fq.solve(batch.A, batch.y, checkpoint=path, max_iter=3000, **options)
+    assert counts["answered"] > 0
+    assert_same(got, expected)
+    assert got.success.all()
+    # now it has ended, and the same call reads nothing
+    fuse(0)
+    assert_same(fq.solve(batch.A, batch.y, checkpoint=path, max_iter=3000, **options), expected)
+
+
 def test_callbacks_see_every_step_at_least_once(problem, path, fuse):
     seen = []
     for allowed in (5, 40, None):

@@ -131,12 +131,20 @@ def test_digits_of_each_method(in_process):
     assert "pixels" not in table("out/fig4-trials.csv")[0]
 
 
-def test_a_batch_of_digits_is_the_same_for_every_m():
+def test_a_batch_of_digits_is_the_same_for_every_m(monkeypatch):
     """So that curves over m, and pictures at each, are of the same images."""
     first, again = digits.images(10, 3), digits.images(10, 3)
     np.testing.assert_array_equal(first[0], again[0])
     np.testing.assert_allclose(np.linalg.norm(first[1], axis=1), 1)
     assert set(first[0]) != set(digits.images(10, 4)[0])
+    monkeypatch.setattr(digits, "nearest", lambda prior, X: X)
+    settings = digits.FEW | {"images": 3, "methods": []}
+    shown = [
+        [row["pixels"] for row in digits.trial(settings, {"m": m, "sigma": sigma}, 0) if row["method"] == "true"]
+        for m, sigma in ((5, 0.0), (9, 0.0), (9, 0.5))
+    ]
+    assert len(shown[0]) == 3
+    assert shown[1] == shown[2] == shown[0]
 
 
 @pytest.mark.parametrize("figure", fq.experiments.FIGURES)

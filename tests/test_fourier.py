@@ -284,7 +284,7 @@ def test_noise_of_one_level_that_nobody_told():
 def test_small_problems_are_judged_as_those_of_stored_vectors():
     """Whether the noise is too much or not, both say the same."""
     seen = set()
-    for seed in range(6):
+    for seed in range(12):
         rng = np.random.default_rng([77, seed])
         masks = phases(rng, 4, 6)
         A, x = fq.FourierTensor(masks), rng.standard_normal(6) + 1j * rng.standard_normal(6)
@@ -294,6 +294,7 @@ def test_small_problems_are_judged_as_those_of_stored_vectors():
         one, other = fq.solve(A, y), fq.solve(stored, y)
         assert one.status is other.status
         assert fq.distance(one.x, other.x) < 1e-5
+        assert one.success == (seed % 2 == 1)
         seen.add(one.status)
     assert seen >= {fq.Status.CONVERGED, fq.Status.NOISY}
 

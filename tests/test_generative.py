@@ -161,7 +161,11 @@ def test_decoder_taken_as_it_is():
         assert fq.distance(x_hat, x) < 1e-10
     for method, least in (("ppower", 0.8), (fq.PGD(projection="lm"), 0.98), (fq.PGD(), 0.95)):
         prior, A, X, Y = small_problem(m=300, b=4, normalize=False)
-        assert (cosines(fq.solve(A, Y, prior=prior, method=method).x, X) > least).all()
+        found = fq.solve(A, Y, prior=prior, method=method).x
+        assert (cosines(found, X) > least).all()
+        # the size is that of the signal as well: nothing makes it one
+        size = np.linalg.norm(found, axis=1) / np.linalg.norm(X, axis=1)
+        assert np.all(np.abs(np.log(size)) < 0.2), size
 
 
 def test_automatic_method_is_latent():

@@ -77,7 +77,7 @@ def test_bad_input(arguments, said, tmp_path):
     assert result.stderr.count("\n") == 1
 
 
-def test_the_bar():
+def test_the_bar(capsys):
     spec = importlib.util.spec_from_file_location("large_n_example", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -87,7 +87,14 @@ def test_the_bar():
         n_iter, n_passes, residual = 3, 1.5, 1e-3
 
     bar(State)
+    bar(State)  # too soon to be drawn again
     bar.close()
+    drawn = capsys.readouterr().err
+    # from 1 to 1e-9, a residual of 1e-3 is a third of the way
+    assert drawn.count("#") == 10
+    assert drawn.count(".") >= 20
+    assert "step 3, 1.5 passes, residual 1.0e-03" in drawn
+    assert drawn.endswith("\n")
 
 
 def test_the_benchmark_runs_and_cleans_up(tmp_path):

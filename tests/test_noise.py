@@ -187,13 +187,17 @@ def test_a_bend_that_noise_blurs_is_noticed(seed):
 
 def test_a_bend_is_noticed_where_entries_depend_on_each_other():
     """Once a success with an error of .8, at .3 said: Levenberg–Marquardt on all coordinates took y = q² for noise."""
-    noticed = 0
+    noticed = straight = 0
     for seed in range(4):
         problem = fq.problems.simulate(106, 49, 49, ensemble="rank_one", signal="signs", unit_norm=True, rng=seed)
         bent = fq.solve(problem.A, problem.y**2)
         assert not bent.success or fq.distance(bent.x, problem.x) < 2 * bent.error
         noticed += "sensor saturates" in bent.message
+        A = fq.RankOneTensor(np.random.default_rng(seed).standard_normal((250, 49)))
+        plain = fq.solve(A, fq.measure(A, problem.x))
+        straight += plain.success and "sensor saturates" not in plain.message
     assert noticed >= 2
+    assert straight >= 3
 
 
 def test_rounding_is_no_bend():

@@ -7,6 +7,8 @@ import pytest
 
 import fastquad as fq
 from fastquad import Status
+from fastquad.engine.steps import End, Outcome, Step
+from fastquad.measurements.contractions import Diagonals, Products
 
 METHODS = {
     "twf": fq.TWF(),
@@ -223,6 +225,38 @@ def test_sparse_iterates_read_their_rows_only():
     read = 100 + nonzeros * (nonzeros + 1) / 2 + nonzeros * 100 - nonzeros * (nonzeros - 1) / 2
     # Diagonals, block, rows.
     assert start.n_passes == pytest.approx(read / (100 * 101 / 2))
+
+
+class Asks(fq.Solver):
+    """Asks for the diagonals `times` times, and twice for a pass."""
+
+    name = "asks"
+
+    def __init__(self, times):
+        self.times = times
+
+    def steps(self, problem):
+        for _ in range(self.times):
+            yield Diagonals()
+        x = problem.y[: problem.n].copy()
+        for _ in range(2):
+            yield Products(x)
+        yield Step(x, 1.0)
+        return Outcome(x, 1.0, End.STAGNATED)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, fq.pack])
+def test_diagonals_are_read_and_charged_once(make, batch):
+    """However often they are asked for, and by however many signals of a batch."""
+    problem = fq.problems.gaussian(m=40, n=10, n_signals=3 if batch else None, rng=0)
+    A = fq.as_measurements(make(problem.A))
+    share = A.cost_of_diagonals()
+    assert 0 < share < 1
+    passes = [np.atleast_1d(fq.solve(A, problem.y, method=Asks(times)).n_passes) for times in (0, 1, 2, 5)]
+    extra = [np.sum(each - passes[0]) for each in passes]
+    # the signal that asks first pays
+    np.testing.assert_allclose(extra, [0, share, share, share], rtol=1e-12)
 
 
 def test_exact_steps_take_fewer_passes(problem):

@@ -189,7 +189,10 @@ def test_spf_statuses(easy):
     assert fq.solve(easy.A, easy.y, method=fq.SPF(k=3), tol=1e-10).status is Status.EXACT
     assert fq.solve(easy.A, easy.y, method=fq.SPF(k=3)).success
     assert fq.solve(easy.A, easy.y, method=fq.SPF(k=1)).status is Status.STAGNATED
-    assert fq.solve(easy.A, easy.y, method=fq.SPF(k=3), max_iter=1).status is Status.MAX_ITER
+    for limit in (1, 2):
+        stopped = fq.solve(easy.A, easy.y, method=fq.SPF(k=3), max_iter=limit)
+        assert stopped.status is Status.MAX_ITER
+        assert stopped.n_iter == len(stopped.history["residual"]) == limit
 
 
 def test_no_failure_is_called_a_success():

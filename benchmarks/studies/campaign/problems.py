@@ -38,7 +38,7 @@ class Case(NamedTuple):
     linear: Array | None = None
     #: What is added to y, of which the answer is told nothing.
     added: Array | None = None
-    #: The problem is posed as it is, without a start, another method, or noise.
+    #: The problem is posed as it is, without a start, another method, or noise; or as its class says.
     plain: bool = False
     #: The level of the noise relative to y, where the class chooses it, and whether it is told.
     sigma: float | None = None

@@ -1,0 +1,64 @@
+"""Sixty cells of the sweep: in noise of every size the default call is a success, as near as least squares can be."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="the sweep comes with the sources")
+
+NOISE = (1e-9, 1e-7, 1e-5, 3e-4, 3e-3, 0.03)
+#: Kind, n, m/n, k: every nonzero is far above its standard error, and there are enough measurements.
+SHAPES = (
+    ("gaussian", 20, "3", 20), ("gaussian", 40, "1+1/n", 3), ("packed", 60, "2", 8), ("gaussian", 30, "2-1/n", 5),
+    ("gaussian", 30, "2+1/n", 12), ("rank one array", 20, "5", 20), ("rank one", 20, "5", 20),
+    ("low rank array", 20, "5", 20), ("sparse", 30, "3", 6), ("hermitian", 20, "5", 8),
+)  # fmt: skip
+#: How many of the six levels of noise must be good: one may fail by chance.
+ENOUGH = 5
+#: Shapes that are not good today, and why. A shape that is good must leave this list: the test says so.
+KNOWN_HOLES = {
+    ("gaussian", 20, "3", 20): "low noise stagnates, without an error",
+    ("gaussian", 40, "1+1/n", 3): "low noise stagnates, and a rival is not weighed by its freedom",
+    ("packed", 60, "2", 8): "low noise stagnates far above the optimum",
+    ("gaussian", 30, "2-1/n", 5): "low noise stagnates far above the optimum",
+    ("gaussian", 30, "2+1/n", 12): "low noise stagnates, without an error",
+    ("sparse", 30, "3", 6): "the answer keeps coordinates that the evidence does not support",
+    ("hermitian", 20, "5", 8): "low noise ends far above the optimum",
+}
+
+
+@pytest.fixture
+def sweep(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    return importlib.import_module("benchmarks.studies.sweep")
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]} {shape[1]} {shape[2]} {shape[3]}")
+def test_every_level_of_noise_is_solved_to_the_optimum(sweep, shape):
+    rows = [
+        sweep.run(sweep.Cell(*shape, noise, told=False), (4711, SHAPES.index(shape), i))
+        for i, noise in enumerate(NOISE)
+    ]
+    assert all(row["predictable"] for row in rows)
+    assert not any(row["wrong"] for row in rows)
+    # an exact answer has no error to be compared with
+    good = [row["success"] and row["over"] <= 1.5 and not row["claim"] > 3 for row in rows]
+    said = [(f"{row['noise']:g}", row["status"], f"{row['over']:.3g}", f"{row['claim']:.2g}") for row in rows]
+    if shape in KNOWN_HOLES:
+        assert sum(good) < ENOUGH, f"mended ({KNOWN_HOLES[shape]}): take it out of KNOWN_HOLES. {said}"
+    else:
+        assert sum(good) >= ENOUGH, said
+
+
+def test_a_sweep_goes_on_from_its_file_and_is_compared(sweep, tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    chosen = ["--sizes", "5", "--ratios", "5", "--cells", "300", "--csv", str(path)]
+    sweep.main([*chosen, "--cells", "100"])
+    first = path.read_text()
+    sweep.main([*chosen, "--map", str(tmp_path / "a.png"), "--compare", str(path)])
+    assert path.read_text().startswith(first)
+    assert len(path.read_text()) > len(first) > 0
+    assert (tmp_path / "a.png").stat().st_size > 0
+    assert "-> " in capsys.readouterr().out
