@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fastquad.solution import Solution, SolutionBatch, Status
+from fastquad.solution import Proof, Solution, SolutionBatch, Status
 from fastquad.system.files import replacing
 
 _FORMAT = "fastquad solution"
@@ -91,4 +91,6 @@ def _solution(number: int, about: dict[str, Any], arrays: dict[str, Any]) -> Sol
     given: dict[str, Any] = {name: arrays.get(f"{number}.{name}") for name in _ARRAYS}
     name = about["status"]
     status = _RETIRED[name] if name in _RETIRED else Status[name]
-    return Solution(**{**about, "status": status, "success": status.success}, **given, history=history)
+    proof = None if about.get("proof") is None else Proof.from_dict(about["proof"])
+    said = {**about, "status": status, "success": status.success, "proof": proof}
+    return Solution(**said, **given, history=history)

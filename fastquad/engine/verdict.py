@@ -37,6 +37,7 @@ from fastquad.engine.trust.answer import Known
 from fastquad.engine.trust.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
 from fastquad.engine.trust.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
+from fastquad.engine.trust.proof import prove
 from fastquad.engine.trust.refutation import starts
 from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.engine.trust.structured import better_values, certify_structured, other_values_fit
@@ -151,7 +152,12 @@ def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]
 
 def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """The verdict on an answer that fits to rounding: that of its certificate, with x cleaned of rounding."""
-    prior, found = problem.prior, (yield from _certificate(problem, outcome))
+    prior, ground = problem.prior, (yield from prove(problem, outcome.x, outcome.known))
+    outcome = replace(outcome, **({} if ground is None else ground.changes(outcome.note)))
+    if ground is not None and ground.status is not None:
+        found = Certificate(outcome.x, outcome.residual, ground.status)
+    else:
+        found = yield from _certificate(problem, outcome)
     status, note = found.status, f"{outcome.note} {found.doubt}".strip()
     if not problem.admits(found.x):
         note = f"{note} But x is not as `prior` says.".strip()

@@ -1,0 +1,333 @@
+"""A proof that no other signal has the same measurements, where there is one; else a start for rivals.
+
+**The dual certificate.** If `S = Σ μ_i Ã_i` is positive semidefinite with `S x = 0` and rank n − 1, then every z with the
+measurements of x has `z^* S z = Σ μ_i y_i = x^* S x = 0`, so that z is a multiple of x, and y ≠ 0 makes it ±x (of complex
+signals, x times a phase). Where the norm of x is measured, the identity is one of the Ã_i.
+
+**How it is found.** A base `B = Σ b_i Ã_i` that is positive definite: the identity where the norm is known, else the
+sum of the matrices that look semidefinite. Then `S = B − M` with `M = Σ λ_i Ã_i` and `M x = B x`, n linear equations
+`W^T λ = B x`. The λ of least norm comes first; if an eigenvalue of S off x is not positive, L-BFGS lowers the soft
+maximum of those of −S (`fastquad.numerics.dual`) along the λ that solve the equations. An evaluation is a weighted sum,
+and the gradient the inner products of all matrices with a density matrix: two passes.
+
+**What rounding leaves of it.** Each measurement of another signal z may differ from y_i by a tolerance t_i: what x
+itself leaves, and the rounding of a quadratic form. With a least eigenvalue g of S off x, bounded from below by a
+Cholesky factorisation, `z = c x̂ + w` with w orthogonal to x has
+
+    g ‖w‖² <= z^* S z + s (‖z‖² + 2 ‖z‖ ‖w‖),      z^* S z <= |Σ μ_i y_i| + Σ |μ_i| t_i,      s >= ‖S x̂‖,
+
+and b bounds ‖z‖ and c. So z lies within some ρ of ±x, about the root of rounding. There J proves the rest: for two
+signals, `z^* Ã_i z − x^* Ã_i x = 2 Re (z − x)^* Ã_i q` with their mean q, at most ρ/2 from x. Hence
+
+    ‖z − x‖ <= 2 ‖t‖ / (σ − ρ L),      σ the least singular value of J = 2W,  ‖(Ã_i u)_i‖ <= L ‖u‖,
+
+which is the radius of the proof: every signal whose measurements agree within rounding is as near to ±x.
+
+All of it is in units of the matrices: rows are divided by their Frobenius norms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import EXACT_RESIDUAL
+from fastquad.engine.trust.answer import Answer, Known
+from fastquad.engine.trust.turning import Turned
+from fastquad.measurements.contractions import Diagonals, Inner, Products, Sizes, WeightedSum
+from fastquad.numerics.dual import EPS, Complement, Lbfgs, Soft, least_eigenvalue
+from fastquad.numerics.gram import gram
+from fastquad.numerics.levenberg_marquardt import turned
+from fastquad.solution import Proof, Status
+from fastquad.typing import Asks, Float, Number
+
+# The largest number of entries of x: a symmetric eigenvalue problem of this size takes about a tenth of a second.
+_LARGEST = 1000
+# A measurement of x in double precision is off by at most so many eps of ‖Ã_i‖_F ‖x‖², beside 2n: two roundings of y.
+_MORE_ROUNDING = 8
+# Guess: the soft maximum is off by log(n)/β, a few percent of the eigenvalues at the last.
+_SHARPNESS = (20.0, 80.0, 320.0)
+# Below this largest eigenvalue of −S off x, in units of B, an eigenvalue more costs more than it is worth.
+_CLEAR = -0.02
+# Evaluations at one sharpness, and the decrease of the soft maximum in three steps below which the next one comes.
+_EVALUATIONS, _SLOW = 24, 2e-3
+# Guess: the λ that minimises is at most so far away, in units of the norm of λ (random matrices: .1 to .3).
+_FAR = 0.5
+# The largest part of a step that the first-order model must keep (Armijo), and how often a step is halved.
+_ARMIJO, _HALVINGS = 1e-4, 8
+# W^T λ = B x holds to this share, or has no solution.
+_SOLVED = 1e-9
+# The share of the largest eigenvalue of W^T W below which a direction is not seen.
+_UNSEEN = 1e-13
+
+
+class Ground(NamedTuple):
+    """What the proof gives the verdict: x, cleaned, with its residual; a proof, or a rival, or a sentence why neither."""
+
+    x: Float
+    residual: float
+    proof: Proof | None = None
+    rival: Float | None = None
+    note: str = ""
+
+    @property
+    def status(self) -> Status | None:
+        """The status, if it is decided."""
+        return Status.PROVEN if self.proof is not None else None if self.rival is None else Status.AMBIGUOUS
+
+    def changes(self, note: str) -> dict[str, Any]:
+        """The fields of the outcome that change."""
+        note = f"{note} {self.note}".strip()
+        if self.status is None:
+            return {"note": note}
+        return {"x": self.x, "residual": self.residual, "proof": self.proof, "rival": self.rival, "note": note}
+
+
+def prove(problem: Problem, x: Float, known: Known | None) -> Asks[Ground | None]:
+    """Prove that an x that fits to rounding is the only signal that does; None where no proof is asked for."""
+    if not _asked(problem):
+        return None
+    read = known is None or known.W is None
+    W = (yield Products(x)) if read else known.W
+    weights = None
+    if problem.norm is None:
+        weights = _semidefinite(problem, W, (yield Diagonals()))
+        if weights is None:
+            return None
+    clean = yield from _cleaned(problem, x, W)
+    if clean is not x or not read:  # what a descent knows of its end is that of the step before
+        x, W = clean, (yield Products(clean))
+    r = W @ x - problem.y
+    case = Case(problem, x, W, r, (yield Sizes()))
+    residual = float(np.linalg.norm(r) / np.linalg.norm(problem.y))
+    if not residual < EXACT_RESIDUAL:
+        return None
+    note = case.another_norm()
+    if note:
+        return Ground(x, residual, note=note)
+    yield from case.set_base(weights)
+    found = (yield from _search(case)) if case.feasible else None
+    proof = None if found is None else case.proof(*found)
+    if proof is None:
+        return None
+    said = f"Proof by duality, with a margin of {proof.margin:.2g}: every signal that fits is within {proof.radius:.1g} of x."
+    return Ground(x, residual, proof, note=said)
+
+
+def _asked(problem: Problem) -> bool:
+    """Whether a proof is likely enough to ask for it."""
+    prior = problem.prior
+    told = problem.support is not None or problem.fixed or problem.bilinear or problem.outliers
+    if told or (prior is not None and prior.decoded):
+        return False
+    return 2 * problem.unknowns < problem.m and 1 < problem.entries <= _LARGEST
+
+
+def _semidefinite(problem: Problem, W: Float, diagonals: Float) -> Float | None:
+    """1 for each measurement that may be of a positive semidefinite matrix, (m,); None if a coordinate has none.
+
+    Such a matrix has a diagonal that is not negative, and `‖Ã x‖² <= λ_max x^T Ã x <= tr(Ã) x^T Ã x`.
+    """
+    trace = diagonals.sum(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        shorter = np.einsum("ij,ij->i", W, W) <= (1 + 1e-6) * trace * problem.y
+    whole = (trace > 0) & shorter & (diagonals >= 0).all(axis=1)
+    return whole.astype(np.float64) if whole.any() and (diagonals[whole] > 0).any(axis=0).all() else None
+
+
+def _cleaned(problem: Problem, x: Float, W: Float) -> Asks[Float]:
+    """x without the coordinates that are only rounding; x itself if there are none."""
+    everything = np.arange(problem.n)
+    r = W @ x - problem.y
+    answer = Turned(problem, x, W, r, everything) if problem.turning else Answer(problem, x, W, r, Known())
+    yield from answer.clean()
+    return answer.x
+
+
+class Case:
+    """x with its measurements in units of the matrices, the norm as the last of them where it is known.
+
+    Matrices are complex (n, n) where x is, not real ones of Re and Im.
+    """
+
+    def __init__(self, problem: Problem, x: Float, W: Float, r: Float, sizes: Float) -> None:
+        self.problem, self.x = problem, x
+        self.sizes = np.where(sizes > 0, sizes, 1.0)
+        self.square = float(x @ x)
+        self.W, self.y, self.r = W / self.sizes[:, None], problem.y / self.sizes, r / self.sizes
+        self.gram = gram(self.W)
+        #: Whether the identity is the last row.
+        self.measured = problem.norm is not None
+        self.mismatch = 0.0
+        if problem.norm is not None:
+            root = math.sqrt(problem.n)
+            self.mismatch = math.sqrt(self.square) - problem.norm
+            self._own_gram, self.gram = self.gram, self.gram + np.outer(x, x) / problem.n
+            self.W = np.concatenate([self.W, x[None] / root])
+            self.y = np.append(self.y, problem.norm**2 / root)
+            self.r = np.append(self.r, (self.square - problem.norm**2) / root)
+        rounding = (2 * problem.n + _MORE_ROUNDING) * EPS * self.square
+        #: How far the measurements of another signal may be from y.
+        self.tolerance = np.abs(self.r) + rounding
+        self.unit: Number = x.view(np.complex128) if problem.turning else x
+        self.unit = self.unit / np.linalg.norm(self.unit)
+
+    def another_norm(self) -> str:
+        """A sentence if the norm that is given is not that of x."""
+        if not self.measured:
+            return ""
+        values = np.linalg.eigvalsh(self._own_gram)[1 if self.problem.turning else 0 :]
+        least = math.sqrt(max(float(values[0]), _UNSEEN * float(values[-1])))
+        error = float(np.linalg.norm(self.tolerance[: self.problem.m])) / least
+        if abs(self.mismatch) <= error:
+            return ""
+        own, norm = math.sqrt(self.square), self.problem.norm
+        return f"`norm` is {norm:.10g}, but the norm of x is {own:.10g}: there is no proof."
+
+    # -- the equations ----------------------------------------------------------------------------------------
+
+    def set_base(self, weights: Float | None) -> Asks[None]:
+        """Set B, from weights of the measurements as they are; the identity where the norm is measured."""
+        n = len(self.unit)
+        self.b = np.zeros(len(self.y))
+        if weights is None:
+            self.b[-1] = math.sqrt(self.problem.n)
+            self.B = np.eye(n, dtype=self.unit.dtype)
+            self.least = 1.0
+        else:
+            self.b[: weights.size] = weights * self.sizes
+            B = yield from self.sum(self.b)
+            scale = float(np.einsum("jj->j", B).real.mean())
+            self.b, self.B = self.b / scale, B / scale
+            self.least = least_eigenvalue(self.B) - self._formed(self.b)
+        values, vectors = np.linalg.eigh(self.gram)
+        seen = values > _UNSEEN * values[-1]
+        self._root = vectors[:, seen] / np.sqrt(values[seen])
+        target = self.B @ self.unit * math.sqrt(self.square)
+        self.target = target.view(np.float64) if self.problem.turning else target
+        #: The λ of least norm with W^T λ = B x.
+        self.start = self.solve(self.target)
+        self.start += self.solve(self.target - self.start @ self.W)
+        left = float(np.linalg.norm(self.start @ self.W - self.target))
+        #: Whether B is positive definite, and the equations have a solution.
+        self.feasible = self.least > 0 and left <= _SOLVED * float(np.linalg.norm(self.target))
+
+    def solve(self, target: Float) -> Float:
+        """The λ of least norm with `W^T λ = target`."""
+        return self.W @ (self._root @ (target @ self._root))
+
+    def kept(self, gradient: Float) -> Float:
+        """The part of a gradient along which the equations stay solved."""
+        gradient = gradient - self.solve(gradient @ self.W)
+        return gradient - self.solve(gradient @ self.W)  # again, for the rounding of the first
+
+    def sum(self, mu: Float) -> Asks[Number]:
+        """`Σ μ_i Ã_i` in units of the matrices, (n, n)."""
+        m = self.problem.m
+        S = yield WeightedSum(mu[:m] / self.sizes)
+        if self.problem.turning:
+            S = S[::2, ::2] + 1j * S[1::2, ::2]
+        if self.measured:
+            S = S + mu[m] / math.sqrt(self.problem.n) * np.eye(len(S))
+        return S
+
+    def inner(self, D: Number) -> Asks[Float]:
+        """`<Ã_i, D>` in units of the matrices, for a D of trace one."""
+        if self.problem.turning:
+            whole = np.empty((len(D), 2, len(D), 2))
+            whole[:, 0, :, 0] = whole[:, 1, :, 1] = D.real / 2
+            whole[:, 1, :, 0], whole[:, 0, :, 1] = D.imag / 2, -D.imag / 2
+            D = whole.reshape(2 * len(D), -1)
+        values = (yield Inner(np.ascontiguousarray(D))) / self.sizes
+        return np.append(values, 1 / math.sqrt(self.problem.n)) if self.measured else values
+
+    # -- the proof --------------------------------------------------------------------------------------------
+
+    def _formed(self, mu: Float) -> float:
+        """How far a weighted sum may be from the true one, by rounding."""
+        return (self.problem.m + self.problem.n + 16) * EPS * float(np.abs(mu).sum())
+
+    def proof(self, mu: Float, S: Number) -> Proof | None:
+        """The proof by these μ and their S, if rounding leaves one."""
+        margin = least_eigenvalue(S, self.unit) - self._formed(mu)
+        if not margin > 0:
+            return None
+        radius = self._radius(mu, S, margin)
+        if radius is None:
+            return None
+        m = self.problem.m
+        identity = float(mu[m]) / math.sqrt(self.problem.n) if self.measured else 0.0
+        return Proof("dual", margin, radius, mu[:m] / self.sizes, identity)
+
+    def _radius(self, mu: Float, S: Number, margin: float) -> float | None:
+        """The relative radius around x of all signals whose measurements agree, if there is one."""
+        n, rows, size = self.problem.n, len(mu), math.sqrt(self.square)
+        s = float(np.linalg.norm(S @ self.unit)) + n * EPS * float(np.linalg.norm(S)) + self._formed(mu)
+        value = abs(float(mu @ self.y)) + float(np.abs(mu) @ (self.tolerance + rows * EPS * np.abs(self.y)))
+        slack = float(np.abs(self.b) @ (self.tolerance + rows * EPS * np.abs(self.y)))
+        longest = math.sqrt((float(self.b @ self.y) + slack) / self.least)
+        # w, the part of another signal off x, and c, that along it.
+        w = (s * longest + math.sqrt((s * longest) ** 2 + margin * (value + s * longest**2))) / margin
+        base = float((self.unit.conj() @ self.B @ self.unit).real)
+        turning = 2 * longest * w * float(np.linalg.norm(self.B @ self.unit)) + w**2 * float(np.linalg.norm(self.B))
+        rho = math.hypot(w, (2 * slack + turning) / (size * base))
+        free = turned(self.x) if self.problem.turning else None
+        rounding = 4 * (rows + n) * EPS * float(self.gram.trace())
+        square = least_eigenvalue(4 * self.gram, free) - rounding
+        seen = (math.sqrt(square) if square > 0 else 0.0) - rho * math.sqrt(rows)
+        return 2 * float(np.linalg.norm(self.tolerance)) / seen / size if seen > 0 else None
+
+
+class _Point(NamedTuple):
+    """λ on the way, with S there and the soft maximum of −S off x."""
+
+    lam: Float
+    S: Number
+    soft: Soft
+
+
+def _search(case: Case) -> Asks[tuple[Float, Number] | None]:
+    """μ and S, positive definite off x, if they are found."""
+    complement = Complement(case.unit)
+
+    def at(lam: Float, beta: float) -> Asks[_Point]:
+        S = yield from case.sum(case.b - lam)
+        return _Point(lam, S, complement.soft_maximum(-S, beta))
+
+    here = yield from at(case.start, _SHARPNESS[0])
+    for beta in _SHARPNESS:
+        memory, curve = Lbfgs(), []
+        here = here._replace(soft=complement.soft_maximum(-here.S, beta)) if beta > _SHARPNESS[0] else here
+        gradient: Float | None = None
+        for _ in range(_EVALUATIONS):
+            if here.soft.largest < _CLEAR:
+                return case.b - here.lam, here.S
+            curve.append(here.soft.value)
+            if len(curve) > 3 and curve[-4] - curve[-1] < _SLOW:
+                break
+            if gradient is None:
+                gradient = case.kept((yield from case.inner(here.soft.density())))
+            if DEBUG: print(f"    beta {beta} largest {here.soft.largest:.4f} mean {here.soft.mean:.4f} value {here.soft.value:.4f} g {np.linalg.norm(gradient):.2e} lam {np.linalg.norm(here.lam):.2e}")
+            # By convexity no λ has a smaller maximum than the mean, less the gradient times the way there: no proof.
+            if here.soft.mean > _FAR * float(np.linalg.norm(gradient)) * float(np.linalg.norm(here.lam)):
+                return None
+            step = memory.direction(gradient)
+            slope = float(step @ gradient)
+            if not slope < 0:
+                break
+            for halving in range(_HALVINGS):
+                there = yield from at(here.lam + step, beta)
+                if there.soft.value <= here.soft.value + _ARMIJO * slope * 0.5**halving:
+                    break
+                step = step / 2
+            else:
+                break
+            before = gradient
+            gradient = case.kept((yield from case.inner(there.soft.density())))
+            memory.add(step, gradient - before)
+            here = there
+    return (case.b - here.lam, here.S) if here.soft.largest < 0 else None
+DEBUG = False
