@@ -37,11 +37,11 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.turning import Turned
-from fastquad.measurements.contractions import Diagonals, Inner, Products, Sizes, WeightedSum
+from fastquad.measurements.contractions import Compress, Diagonals, Inner, Products, Sizes, WeightedSum
 from fastquad.numerics.dual import EPS, Complement, Lbfgs, Soft, least_eigenvalue
 from fastquad.numerics.gram import gram
-from fastquad.numerics.levenberg_marquardt import turned
-from fastquad.solution import Proof, Status
+from fastquad.numerics.levenberg_marquardt import Descent, Rule, on_block, turned
+from fastquad.solution import Proof, Status, distance
 from fastquad.typing import Asks, Float, Number
 
 # The largest number of entries of x: a symmetric eigenvalue problem of this size takes about a tenth of a second.
@@ -60,6 +60,12 @@ _FAR = 0.5
 _ARMIJO, _HALVINGS = 1e-4, 8
 # W^T λ = B x holds to this share, or has no solution.
 _SOLVED = 1e-9
+# Of the eigenvectors of S those within this of the least, in units of B, are looked at for rivals; at most so many.
+_NEAR, _DIRECTIONS = 0.1, 8
+# Random starts among them, and how many of the ends are starts for all coordinates.
+_STARTS, _DESCENTS = 48, 4
+# How a descent to a rival ends, and how far from x a rival is.
+_RULE, _APART = Rule(max_steps=60, patience=12), 0.05
 # The share of the largest eigenvalue of W^T W below which a direction is not seen.
 _UNSEEN = 1e-13
 
@@ -109,10 +115,14 @@ def prove(problem: Problem, x: Float, known: Known | None) -> Asks[Ground | None
     if note:
         return Ground(x, residual, note=note)
     yield from case.set_base(weights)
-    found = (yield from _search(case)) if case.feasible else None
-    proof = None if found is None else case.proof(*found)
-    if proof is None:
+    if not case.feasible:
         return None
+    point, proven = yield from _search(case)
+    proof = case.proof(case.b - point.lam, point.S) if proven else None
+    if proof is None:
+        rival = yield from _rival(case, point)
+        said = "" if rival is None else f"Another signal, {case.away(rival):.2g} away, has the same measurements."
+        return Ground(x, residual, rival=rival, note=said)
     said = f"Proof by duality, with a margin of {proof.margin:.2g}: every signal that fits is within {proof.radius:.1g} of x."
     return Ground(x, residual, proof, note=said)
 
@@ -186,6 +196,17 @@ class Case:
             return ""
         own, norm = math.sqrt(self.square), self.problem.norm
         return f"`norm` is {norm:.10g}, but the norm of x is {own:.10g}: there is no proof."
+
+    def distance(self, z: Float, other: Float) -> float:
+        """The distance of two signals, relative to the second and up to what no measurement tells."""
+        if not self.problem.turning:
+            return float(distance(z, other))
+        conjugation = self.problem.gauge != "phase"
+        return float(distance(z.view(np.complex128), other.view(np.complex128), conjugation=conjugation))
+
+    def away(self, z: Float) -> float:
+        """The distance of another signal from x."""
+        return self.distance(z, self.x)
 
     # -- the equations ----------------------------------------------------------------------------------------
 
@@ -289,8 +310,8 @@ class _Point(NamedTuple):
     soft: Soft
 
 
-def _search(case: Case) -> Asks[tuple[Float, Number] | None]:
-    """μ and S, positive definite off x, if they are found."""
+def _search(case: Case) -> Asks[tuple[_Point, bool]]:
+    """The λ whose S has about the largest least eigenvalue off x, and whether that is positive."""
     complement = Complement(case.unit)
 
     def at(lam: Float, beta: float) -> Asks[_Point]:
@@ -304,30 +325,88 @@ def _search(case: Case) -> Asks[tuple[Float, Number] | None]:
         gradient: Float | None = None
         for _ in range(_EVALUATIONS):
             if here.soft.largest < _CLEAR:
-                return case.b - here.lam, here.S
+                return here, True
             curve.append(here.soft.value)
             if len(curve) > 3 and curve[-4] - curve[-1] < _SLOW:
                 break
             if gradient is None:
                 gradient = case.kept((yield from case.inner(here.soft.density())))
-            if DEBUG: print(f"    beta {beta} largest {here.soft.largest:.4f} mean {here.soft.mean:.4f} value {here.soft.value:.4f} g {np.linalg.norm(gradient):.2e} lam {np.linalg.norm(here.lam):.2e}")
             # By convexity no λ has a smaller maximum than the mean, less the gradient times the way there: no proof.
             if here.soft.mean > _FAR * float(np.linalg.norm(gradient)) * float(np.linalg.norm(here.lam)):
-                return None
+                return here, False
             step = memory.direction(gradient)
             slope = float(step @ gradient)
             if not slope < 0:
                 break
+            there: _Point | None = None
             for halving in range(_HALVINGS):
                 there = yield from at(here.lam + step, beta)
                 if there.soft.value <= here.soft.value + _ARMIJO * slope * 0.5**halving:
                     break
                 step = step / 2
-            else:
+                there = None
+            if there is None:
                 break
             before = gradient
             gradient = case.kept((yield from case.inner(there.soft.density())))
             memory.add(step, gradient - before)
             here = there
-    return (case.b - here.lam, here.S) if here.soft.largest < 0 else None
-DEBUG = False
+    return here, here.soft.largest < 0
+
+
+# -- rivals: where there is no proof, the vectors that prevent it are the first starts for another signal --------
+
+
+def _rival(case: Case, point: _Point) -> Asks[Float | None]:
+    """Another signal with the measurements of x, if descents from x and the vectors of least `z^* S z` find one.
+
+    Of every other signal z with the measurements of x, `z^* S z = 0`. If S is positive semidefinite, z lies in its
+    null space: a problem of a few unknowns, which is searched first. Elsewhere its ends are starts for all of x.
+    """
+    m, n = case.problem.m, case.problem.n
+    values, vectors = np.linalg.eigh(point.S)
+    least = vectors[:, values < values[0] + _NEAR]
+    U = np.linalg.qr(np.column_stack([case.unit, least]))[0][:, :_DIRECTIONS]
+    if case.problem.turning:
+        real = np.empty((n, 2 * U.shape[1]))
+        real[:, ::2] = np.ascontiguousarray(U.T).view(np.float64).T
+        real[:, 1::2] = np.ascontiguousarray(1j * U.T).view(np.float64).T
+        U = real
+    block = (yield Compress(np.ascontiguousarray(U))) / case.sizes[:, None, None]
+    if case.measured:
+        block = np.concatenate([block, np.eye(U.shape[1])[None] / math.sqrt(n)])
+    rng = np.random.default_rng(0)
+    ends: list[tuple[float, Float]] = []
+    own = case.x @ U
+    for _ in range(_STARTS):
+        start = rng.standard_normal(U.shape[1])
+        start *= math.sqrt(case.square) / float(np.linalg.norm(start))
+        end = on_block(case.y, start, block, _RULE, turning=case.problem.turning)
+        z = U @ end.z
+        if case.away(z) > _APART and all(_apart(case, z, other) for _, other in ends):
+            ends.append((end.square, z))
+    ends.sort(key=lambda each: each[0])
+    for _, start in ends[:_DESCENTS]:
+        z = yield from _descent(case, start)
+        if z is not None and case.away(z) > _APART and case.problem.admits(z):
+            return z
+    return None
+
+
+def _descent(case: Case, z: Float) -> Asks[Float | None]:
+    """The signal that a descent on all measurements from z ends at, if it fits to rounding."""
+
+    def products(d: Float) -> Asks[Float]:
+        W = (yield Products(d)) / case.sizes[:, None]
+        return np.concatenate([W, d[None] / math.sqrt(case.problem.n)]) if case.measured else W
+
+    descent = Descent(case.y, z, (yield from products(z)), turning=case.problem.turning)
+    while not (descent.finished(_RULE) or descent.ends()):
+        d = descent.direction()
+        descent.advance(d, (yield from products(d)))
+    return descent.z if descent.residual < EXACT_RESIDUAL else None
+
+
+def _apart(case: Case, z: Float, other: Float) -> bool:
+    """Whether two signals differ, up to the gauge."""
+    return case.distance(z, other) > 1e-3
