@@ -21,7 +21,8 @@ signals, `z^* Ã_i z − x^* Ã_i x = 2 Re (z − x)^* Ã_i q` with their mean q
 
     ‖z − x‖ <= 2 ‖t‖ / (σ − ρ L),      σ the least singular value of J = 2W,  ‖(Ã_i u)_i‖ <= L ‖u‖,
 
-which is the radius of the proof: every signal whose measurements agree within rounding is as near to ±x.
+which is the radius of the proof: every signal whose measurements agree within rounding is as near to ±x. Where J does
+not see a direction, which S may tell apart nevertheless, the radius is ρ.
 
 All of it is in units of the matrices: rows are divided by their Frobenius norms.
 """
@@ -54,18 +55,21 @@ _SHARPNESS = (20.0, 80.0, 320.0)
 _CLEAR = -0.02
 # Evaluations at one sharpness, and the decrease of the soft maximum in three steps below which the next one comes.
 _EVALUATIONS, _SLOW = 24, 2e-3
-# Guess: the λ that minimises is at most so far away, in units of the norm of λ (random matrices: .1 to .3).
-_FAR = 0.5
+# Guess: the λ that minimises is at most so far away, in units of the norm of λ (random matrices: .1 to .3), and after so
+# many evaluations the gradient tells.
+_FAR, _SETTLED = 1.0, 6
 # The largest part of a step that the first-order model must keep (Armijo), and how often a step is halved.
 _ARMIJO, _HALVINGS = 1e-4, 8
 # W^T λ = B x holds to this share, or has no solution.
 _SOLVED = 1e-9
 # Of the eigenvectors of S those within this of the least, in units of B, are looked at for rivals; at most so many.
-_NEAR, _DIRECTIONS = 0.1, 8
+_NEAR, _DIRECTIONS = 0.1, 12
 # Random starts among them, and how many of the ends are starts for all coordinates.
 _STARTS, _DESCENTS = 48, 4
 # How a descent to a rival ends, and how far from x a rival is.
 _RULE, _APART = Rule(max_steps=60, patience=12), 0.05
+# The largest radius of a proof: where J does not see a direction, only S tells signals apart, to the root of rounding.
+_NEAREST = 1e-5
 # The share of the largest eigenvalue of W^T W below which a direction is not seen.
 _UNSEEN = 1e-13
 
@@ -299,7 +303,9 @@ class Case:
         rounding = 4 * (rows + n) * EPS * float(self.gram.trace())
         square = least_eigenvalue(4 * self.gram, free) - rounding
         seen = (math.sqrt(square) if square > 0 else 0.0) - rho * math.sqrt(rows)
-        return 2 * float(np.linalg.norm(self.tolerance)) / seen / size if seen > 0 else None
+        nearest = 2 * float(np.linalg.norm(self.tolerance)) / seen if seen > 0 else math.inf
+        radius = min(rho, nearest) / size
+        return radius if radius < _NEAREST else None
 
 
 class _Point(NamedTuple):
@@ -332,7 +338,7 @@ def _search(case: Case) -> Asks[tuple[_Point, bool]]:
             if gradient is None:
                 gradient = case.kept((yield from case.inner(here.soft.density())))
             # By convexity no λ has a smaller maximum than the mean, less the gradient times the way there: no proof.
-            if here.soft.mean > _FAR * float(np.linalg.norm(gradient)) * float(np.linalg.norm(here.lam)):
+            if len(curve) >= _SETTLED and here.soft.mean > _FAR * float(np.linalg.norm(gradient)) * float(np.linalg.norm(here.lam)):
                 return here, False
             step = memory.direction(gradient)
             slope = float(step @ gradient)
@@ -365,8 +371,10 @@ def _rival(case: Case, point: _Point) -> Asks[Float | None]:
     """
     m, n = case.problem.m, case.problem.n
     values, vectors = np.linalg.eigh(point.S)
-    least = vectors[:, values < values[0] + _NEAR]
-    U = np.linalg.qr(np.column_stack([case.unit, least]))[0][:, :_DIRECTIONS]
+    least = vectors[:, values < values[0] + _NEAR][:, :_DIRECTIONS]
+    least = least - np.outer(case.unit, case.unit.conj() @ least)
+    basis, sizes, _ = np.linalg.svd(least, full_matrices=False)
+    U = np.column_stack([case.unit, basis[:, sizes > 0.1]])
     if case.problem.turning:
         real = np.empty((n, 2 * U.shape[1]))
         real[:, ::2] = np.ascontiguousarray(U.T).view(np.float64).T
