@@ -113,6 +113,8 @@ def least_eigenvalue(S: Number, off: Number | None = None) -> float:
     """
     n = len(S)
     scale = float(np.abs(np.einsum("jj->j", S).real).sum()) + float(np.linalg.norm(S))
+    if scale == 0:
+        return 0.0
     kappa = 0.0
     if off is not None:
         unit = off / np.linalg.norm(off)
