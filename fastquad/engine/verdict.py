@@ -153,11 +153,12 @@ def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]
 def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """The verdict on an answer that fits to rounding: that of its certificate, with x cleaned of rounding."""
     prior, ground = problem.prior, (yield from prove(problem, outcome.x, outcome.known))
-    outcome = replace(outcome, **({} if ground is None else ground.changes(outcome.note)))
-    if ground is not None and ground.status is not None:
-        found = Certificate(outcome.x, outcome.residual, ground.status)
+    if ground is not None and ground.proof is not None:
+        found = Certificate(ground.x, ground.residual, Status.PROVEN, ground.note, error=ground.error)
     else:
         found = yield from _certificate(problem, outcome)
+        if ground is not None:
+            found = ground.weighed(found)
     status, note = found.status, f"{outcome.note} {found.doubt}".strip()
     if not problem.admits(found.x):
         note = f"{note} But x is not as `prior` says.".strip()
@@ -170,6 +171,7 @@ def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         note = f"{note} It has {nonzeros} nonzeros, not k = {problem.k} as was given.".strip()
     outcome.x, outcome.residual, outcome.note = found.x, found.residual, note
     outcome.error = found.error if status.success else None
+    outcome.rival, outcome.proof = found.twin, None if ground is None else ground.proof
     return Verdict(status, outcome)
 
 

@@ -1,8 +1,8 @@
 """A proof that no other signal has the same measurements, where there is one; else a start for rivals.
 
-**The dual certificate.** If `S = Σ μ_i Ã_i` is positive semidefinite with `S x = 0` and rank n − 1, then every z with the
-measurements of x has `z^* S z = Σ μ_i y_i = x^* S x = 0`, so that z is a multiple of x, and y ≠ 0 makes it ±x (of complex
-signals, x times a phase). Where the norm of x is measured, the identity is one of the Ã_i.
+**The dual certificate.** If `S = Σ μ_i Ã_i` is positive semidefinite with `S x = 0` and rank n − 1, then every z with
+the measurements of x has `z^* S z = Σ μ_i y_i = x^* S x = 0`, so that z is a multiple of x, and y ≠ 0 makes it ±x (of
+complex signals, x times a phase). Where the norm of x is measured, the identity is one of the Ã_i.
 
 **How it is found.** A base `B = Σ b_i Ã_i` that is positive definite: the identity where the norm is known, else the
 sum of the matrices that look semidefinite. Then `S = B − M` with `M = Σ λ_i Ã_i` and `M x = B x`, n linear equations
@@ -30,13 +30,14 @@ All of it is in units of the matrices: rows are divided by their Frobenius norms
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust.answer import Answer, Known
+from fastquad.engine.trust.certificate import Certificate
 from fastquad.engine.trust.turning import Turned
 from fastquad.measurements.contractions import Compress, Diagonals, Inner, Products, Sizes, WeightedSum
 from fastquad.numerics.dual import EPS, Complement, Lbfgs, Soft, least_eigenvalue
@@ -45,8 +46,14 @@ from fastquad.numerics.levenberg_marquardt import Descent, Rule, on_block, turne
 from fastquad.solution import Proof, Status, distance
 from fastquad.typing import Asks, Float, Number
 
-# The largest number of entries of x: a symmetric eigenvalue problem of this size takes about a tenth of a second.
-_LARGEST = 1000
+# The largest n for a search, where an eigenvalue problem takes about 30 ms, and for one try with a known norm.
+_SEARCHED, _LARGEST = 512, 2000
+# A proof is asked for from so many measurements an unknown: random real matrices with a known norm have one in 1 of 3
+# cases at 2.25, 2 of 3 at 2.5 and 3 of 3 at 3 (n = 100). Where n is small it costs little, and what it fails by shows
+# rivals.
+_LIKELY, _POSSIBLE, _SMALL = 2.2, 1.5, 64
+# How many arrays of the size of W, and of S, are in memory at a time.
+_ARRAYS = 8
 # A measurement of x in double precision is off by at most so many eps of ‖Ã_i‖_F ‖x‖², beside 2n: two roundings of y.
 _MORE_ROUNDING = 8
 # Guess: the soft maximum is off by log(n)/β, a few percent of the eigenvalues at the last.
@@ -55,8 +62,8 @@ _SHARPNESS = (20.0, 80.0, 320.0)
 _CLEAR = -0.02
 # Evaluations at one sharpness, and the decrease of the soft maximum in three steps below which the next one comes.
 _EVALUATIONS, _SLOW = 24, 2e-3
-# Guess: the λ that minimises is at most so far away, in units of the norm of λ (random matrices: .1 to .3), and after so
-# many evaluations the gradient tells.
+# Guess: the λ that minimises is at most so far away, in units of the norm of λ (random matrices: 0.1 to 0.3), and after
+# so many evaluations the gradient tells.
 _FAR, _SETTLED = 1.0, 6
 # The largest part of a step that the first-order model must keep (Armijo), and how often a step is halved.
 _ARMIJO, _HALVINGS = 1e-4, 8
@@ -68,14 +75,18 @@ _NEAR, _DIRECTIONS = 0.1, 12
 _STARTS, _DESCENTS = 48, 4
 # How a descent to a rival ends, and how far from x a rival is.
 _RULE, _APART = Rule(max_steps=60, patience=12), 0.05
-# The largest radius of a proof: where J does not see a direction, only S tells signals apart, to the root of rounding.
+# A radius up to this is rounding.
+_ROUNDING = 1e-9
+# The largest radius of a proof: of a direction that J does not see, S tells signals apart to the root of rounding.
 _NEAREST = 1e-5
+# The largest number of entries of A for a search for rivals.
+_ENTRIES = 8_000_000
 # The share of the largest eigenvalue of W^T W below which a direction is not seen.
 _UNSEEN = 1e-13
 
 
 class Ground(NamedTuple):
-    """What the proof gives the verdict: x, cleaned, with its residual; a proof, or a rival, or a sentence why neither."""
+    """What is found: x, cleaned, with its residual; a proof, or a rival, and a sentence."""
 
     x: Float
     residual: float
@@ -84,31 +95,33 @@ class Ground(NamedTuple):
     note: str = ""
 
     @property
-    def status(self) -> Status | None:
-        """The status, if it is decided."""
-        return Status.PROVEN if self.proof is not None else None if self.rival is None else Status.AMBIGUOUS
+    def error(self) -> float:
+        """The error of x where it is more than rounding: what the certificate alone leaves open."""
+        return self.proof.radius if self.proof is not None and self.proof.radius > _ROUNDING else 0.0
 
-    def changes(self, note: str) -> dict[str, Any]:
-        """The fields of the outcome that change."""
-        note = f"{note} {self.note}".strip()
-        if self.status is None:
-            return {"note": note}
-        return {"x": self.x, "residual": self.residual, "proof": self.proof, "rival": self.rival, "note": note}
+    def weighed(self, found: Certificate) -> Certificate:
+        """What was found without a proof, together with a rival: it doubts an answer even if nothing else does."""
+        if self.rival is None:
+            return found._replace(doubt=f"{found.doubt} {self.note}".strip())
+        if found.status is Status.UNDETERMINED or (found.status is Status.AMBIGUOUS and found.doubt):
+            return found._replace(twin=self.rival)
+        return Certificate(self.x, self.residual, Status.AMBIGUOUS, self.note, twin=self.rival)
 
 
 def prove(problem: Problem, x: Float, known: Known | None) -> Asks[Ground | None]:
     """Prove that an x that fits to rounding is the only signal that does; None where no proof is asked for."""
     if not _asked(problem):
         return None
-    read = known is None or known.W is None
-    W = (yield Products(x)) if read else known.W
+    W: Float
+    told = known.W if known is not None else None
+    W = (yield Products(x)) if told is None else told
     weights = None
     if problem.norm is None:
         weights = _semidefinite(problem, W, (yield Diagonals()))
         if weights is None:
             return None
     clean = yield from _cleaned(problem, x, W)
-    if clean is not x or not read:  # what a descent knows of its end is that of the step before
+    if clean is not x or told is not None:  # what a descent knows of its end is that of the step before
         x, W = clean, (yield Products(clean))
     r = W @ x - problem.y
     case = Case(problem, x, W, r, (yield Sizes()))
@@ -124,10 +137,12 @@ def prove(problem: Problem, x: Float, known: Known | None) -> Asks[Ground | None
     point, proven = yield from _search(case)
     proof = case.proof(case.b - point.lam, point.S) if proven else None
     if proof is None:
-        rival = yield from _rival(case, point)
+        small = point.S.size * len(case.y) <= _ENTRIES
+        rival = (yield from _rival(case, point)) if small else None
         said = "" if rival is None else f"Another signal, {case.away(rival):.2g} away, has the same measurements."
         return Ground(x, residual, rival=rival, note=said)
-    said = f"Proof by duality, with a margin of {proof.margin:.2g}: every signal that fits is within {proof.radius:.1g} of x."
+    margin, radius = f"{proof.margin:.2g}", f"{proof.radius:.1g}"
+    said = f"The proof is a dual certificate with the margin {margin}: every signal that fits is within {radius} of x."
     return Ground(x, residual, proof, note=said)
 
 
@@ -137,7 +152,10 @@ def _asked(problem: Problem) -> bool:
     told = problem.support is not None or problem.fixed or problem.bilinear or problem.outliers
     if told or (prior is not None and prior.decoded):
         return False
-    return 2 * problem.unknowns < problem.m and 1 < problem.entries <= _LARGEST
+    m, n = problem.m, problem.n
+    likely = m > (_LIKELY if n > _SMALL else _POSSIBLE) * problem.unknowns
+    affordable = 8 * _ARRAYS * (m + n) * n <= problem.memory
+    return likely and affordable and problem.entries > 1 and n <= (_SEARCHED if problem.norm is None else _LARGEST)
 
 
 def _semidefinite(problem: Problem, W: Float, diagonals: Float) -> Float | None:
@@ -252,7 +270,7 @@ class Case:
     def sum(self, mu: Float) -> Asks[Number]:
         """`Σ μ_i Ã_i` in units of the matrices, (n, n)."""
         m = self.problem.m
-        S = yield WeightedSum(mu[:m] / self.sizes)
+        S: Number = yield WeightedSum(mu[:m] / self.sizes)
         if self.problem.turning:
             S = S[::2, ::2] + 1j * S[1::2, ::2]
         if self.measured:
@@ -266,7 +284,7 @@ class Case:
             whole[:, 0, :, 0] = whole[:, 1, :, 1] = D.real / 2
             whole[:, 1, :, 0], whole[:, 0, :, 1] = D.imag / 2, -D.imag / 2
             D = whole.reshape(2 * len(D), -1)
-        values = (yield Inner(np.ascontiguousarray(D))) / self.sizes
+        values: Float = (yield Inner(np.ascontiguousarray(D))) / self.sizes
         return np.append(values, 1 / math.sqrt(self.problem.n)) if self.measured else values
 
     # -- the proof --------------------------------------------------------------------------------------------
@@ -330,15 +348,16 @@ def _search(case: Case) -> Asks[tuple[_Point, bool]]:
         here = here._replace(soft=complement.soft_maximum(-here.S, beta)) if beta > _SHARPNESS[0] else here
         gradient: Float | None = None
         for _ in range(_EVALUATIONS):
-            if here.soft.largest < _CLEAR:
-                return here, True
+            if here.soft.largest < _CLEAR or case.problem.n > _SEARCHED:
+                return here, here.soft.largest < 0
             curve.append(here.soft.value)
             if len(curve) > 3 and curve[-4] - curve[-1] < _SLOW:
                 break
             if gradient is None:
                 gradient = case.kept((yield from case.inner(here.soft.density())))
             # By convexity no λ has a smaller maximum than the mean, less the gradient times the way there: no proof.
-            if len(curve) >= _SETTLED and here.soft.mean > _FAR * float(np.linalg.norm(gradient)) * float(np.linalg.norm(here.lam)):
+            left = _FAR * float(np.linalg.norm(gradient) * np.linalg.norm(here.lam))
+            if len(curve) >= _SETTLED and here.soft.mean > left:
                 return here, False
             step = memory.direction(gradient)
             slope = float(step @ gradient)
@@ -369,7 +388,7 @@ def _rival(case: Case, point: _Point) -> Asks[Float | None]:
     Of every other signal z with the measurements of x, `z^* S z = 0`. If S is positive semidefinite, z lies in its
     null space: a problem of a few unknowns, which is searched first. Elsewhere its ends are starts for all of x.
     """
-    m, n = case.problem.m, case.problem.n
+    n = case.problem.n
     values, vectors = np.linalg.eigh(point.S)
     least = vectors[:, values < values[0] + _NEAR][:, :_DIRECTIONS]
     least = least - np.outer(case.unit, case.unit.conj() @ least)
@@ -385,19 +404,18 @@ def _rival(case: Case, point: _Point) -> Asks[Float | None]:
         block = np.concatenate([block, np.eye(U.shape[1])[None] / math.sqrt(n)])
     rng = np.random.default_rng(0)
     ends: list[tuple[float, Float]] = []
-    own = case.x @ U
     for _ in range(_STARTS):
-        start = rng.standard_normal(U.shape[1])
-        start *= math.sqrt(case.square) / float(np.linalg.norm(start))
-        end = on_block(case.y, start, block, _RULE, turning=case.problem.turning)
+        direction = rng.standard_normal(U.shape[1])
+        length = math.sqrt(case.square) / float(np.linalg.norm(direction))
+        end = on_block(case.y, length * direction, block, _RULE, turning=case.problem.turning)
         z = U @ end.z
         if case.away(z) > _APART and all(_apart(case, z, other) for _, other in ends):
             ends.append((end.square, z))
     ends.sort(key=lambda each: each[0])
-    for _, start in ends[:_DESCENTS]:
-        z = yield from _descent(case, start)
-        if z is not None and case.away(z) > _APART and case.problem.admits(z):
-            return z
+    for _, end_at in ends[:_DESCENTS]:
+        other = yield from _descent(case, end_at)
+        if other is not None and case.away(other) > _APART and case.problem.admits(other):
+            return other
     return None
 
 
@@ -405,7 +423,7 @@ def _descent(case: Case, z: Float) -> Asks[Float | None]:
     """The signal that a descent on all measurements from z ends at, if it fits to rounding."""
 
     def products(d: Float) -> Asks[Float]:
-        W = (yield Products(d)) / case.sizes[:, None]
+        W: Float = (yield Products(d)) / case.sizes[:, None]
         return np.concatenate([W, d[None] / math.sqrt(case.problem.n)]) if case.measured else W
 
     descent = Descent(case.y, z, (yield from products(z)), turning=case.problem.turning)
