@@ -351,3 +351,42 @@ def test_the_soft_maximum_is_one_off_x_and_has_its_derivative(complex):
     slope = (complement.soft_maximum(E[0] + h * E[1], 5.0).value - soft.value) / h
     assert slope == pytest.approx(np.vdot(soft.density(), E[1]).real, rel=1e-3)
     assert np.linalg.norm(soft.density() @ x) < 1e-12
+
+
+# -- lifting, and noise ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("complex", [False, True])
+def test_as_many_matrices_as_numbers_in_xx_prove_it_linearly(complex):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        n = 5 if complex else 8
+        A, x = symmetric(rng, 44, n, complex), signal(rng, n, complex)
+        y, solution = solved(A, x, norm=False)
+        assert solution.status == "PROVEN"
+        assert solution.proof.kind == "lifting"
+        assert solution.proof.margin == pytest.approx(1, abs=1e-3)
+        assert fq.testing.check_proof(A, y, solution).ok
+
+
+def test_dependent_matrices_do_not_lift():
+    rng = np.random.default_rng(0)
+    few = symmetric(rng, 20, 8)  # of 36
+    A, x = np.tensordot(rng.standard_normal((60, 20)), few, axes=1), rng.standard_normal(8)
+    _, solution = solved(A, x, norm=False)
+    assert solution.status != "PROVEN"
+
+
+def test_in_noise_the_radius_is_stated_and_holds():
+    stated = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        A, x = symmetric(rng, 150, 24), rng.standard_normal(24)
+        y = fq.measure(A, x)
+        y = y + 1e-2 * np.std(y) * rng.standard_normal(150)
+        solution = fq.solve(A, y, norm=np.linalg.norm(x), noise=1e-2 * np.std(y))
+        assert solution.status == "CONVERGED"
+        if solution.proof is not None:
+            stated += 1
+            assert fq.distance(solution.x, x) <= solution.proof.radius
+    assert stated >= 3

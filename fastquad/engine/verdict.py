@@ -37,7 +37,7 @@ from fastquad.engine.trust.answer import Known
 from fastquad.engine.trust.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
 from fastquad.engine.trust.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
-from fastquad.engine.trust.proof import prove
+from fastquad.engine.trust.proof import bound, prove
 from fastquad.engine.trust.refutation import starts
 from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.engine.trust.structured import better_values, certify_structured, other_values_fit
@@ -206,7 +206,10 @@ def _for_most(problem: Problem, outcome: Outcome, outliers: Indices) -> Asks[Ver
 
 def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """The verdict on signal in noise, less certain if another signal is measured with it."""
-    return _with_second((yield from _alone(problem, outcome)))
+    verdict = _with_second((yield from _alone(problem, outcome)))
+    if verdict.status is Status.CONVERGED:
+        verdict.outcome.proof = yield from bound(problem, verdict.outcome.x)
+    return verdict
 
 
 def _with_second(verdict: Verdict) -> Verdict:

@@ -26,7 +26,7 @@ EPS = float(np.finfo(np.float64).eps)
 # The number of earlier steps that L-BFGS remembers: the usual choice; 5 to 20 differ little.
 _MEMORY = 10
 # The share of a trusted eigenvalue that a bound may stay below what the eigensolver says.
-_SLACK = 1e-3
+_SLACK = 1e-6
 # Complex products and sums of a Cholesky factorisation have up to this many times the rounding of real ones.
 _COMPLEX = 4.0
 

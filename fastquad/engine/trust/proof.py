@@ -10,6 +10,8 @@ sum of the matrices that look semidefinite. Then `S = B − M` with `M = Σ λ_i
 maximum of those of −S (`fastquad.numerics.dual`) along the λ that solve the equations. An evaluation is a weighted sum,
 and the gradient the inner products of all matrices with a density matrix: two passes.
 
+Where the Ã_i span all symmetric matrices (lifting: xx^* is known linearly), B is the identity and `M = x̂x̂^*`.
+
 **What rounding leaves of it.** Each measurement of another signal z may differ from y_i by a tolerance t_i: what x
 itself leaves, and the rounding of a quadratic form. With a least eigenvalue g of S off x, bounded from below by a
 Cholesky factorisation, `z = c x̂ + w` with w orthogonal to x has
@@ -33,13 +35,15 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.certificate import Certificate
 from fastquad.engine.trust.turning import Turned
-from fastquad.measurements.contractions import Compress, Diagonals, Inner, Products, Sizes, WeightedSum
+from fastquad.measurements.contractions import Block, Compress, Diagonals, Inner, Products, Sizes, WeightedSum
+from fastquad.numerics import lapack
 from fastquad.numerics.dual import EPS, Complement, Lbfgs, Soft, least_eigenvalue
 from fastquad.numerics.gram import gram
 from fastquad.numerics.levenberg_marquardt import Descent, Rule, on_block, turned
@@ -48,9 +52,11 @@ from fastquad.typing import Asks, Float, Number
 
 # The largest n for a search, where an eigenvalue problem takes about 30 ms, and for one try with a known norm.
 _SEARCHED, _LARGEST = 512, 2000
+# The largest number of unknowns of a linear problem for xx^*: its solution takes less than a millisecond.
+_LIFTED = 128
 # A proof is asked for from so many measurements an unknown: random real matrices with a known norm have one in 1 of 3
-# cases at 2.25, 2 of 3 at 2.5 and 3 of 3 at 3 (n = 100). Where n is small it costs little, and what it fails by shows
-# rivals.
+# cases at 2.25, 2 of 3 at 2.5 and 3 of 3 at 3 (n = 100). Where n is small and the norm known it costs little, and what
+# it fails by shows rivals.
 _LIKELY, _POSSIBLE, _SMALL = 2.2, 1.5, 64
 # How many arrays of the size of W, and of S, are in memory at a time.
 _ARRAYS = 8
@@ -110,40 +116,79 @@ class Ground(NamedTuple):
 
 def prove(problem: Problem, x: Float, known: Known | None) -> Asks[Ground | None]:
     """Prove that an x that fits to rounding is the only signal that does; None where no proof is asked for."""
-    if not _asked(problem):
+    asked = yield from _weights(problem, x, known)
+    if asked is None:
         return None
-    W: Float
-    told = known.W if known is not None else None
-    W = (yield Products(x)) if told is None else told
-    weights = None
-    if problem.norm is None:
-        weights = _semidefinite(problem, W, (yield Diagonals()))
-        if weights is None:
-            return None
-    clean = yield from _cleaned(problem, x, W)
-    if clean is not x or told is not None:  # what a descent knows of its end is that of the step before
-        x, W = clean, (yield Products(clean))
-    r = W @ x - problem.y
-    case = Case(problem, x, W, r, (yield Sizes()))
-    residual = float(np.linalg.norm(r) / np.linalg.norm(problem.y))
-    if not residual < EXACT_RESIDUAL:
+    clean = yield from _cleaned(problem, x, asked.W)
+    # What a descent knows of its end is that of the step before.
+    W = asked.W if asked.read and clean is x else (yield Products(clean))
+    case = Case(problem, clean, W, (yield Sizes()))
+    if not case.residual < EXACT_RESIDUAL:
         return None
     note = case.another_norm()
     if note:
-        return Ground(x, residual, note=note)
-    yield from case.set_base(weights)
-    if not case.feasible:
+        return Ground(case.x, case.residual, note=note)
+    point, proof = yield from _dual(case, asked.weights, _lifts(problem))
+    if proof is not None:
+        margin, radius = f"{proof.margin:.2g}", f"{proof.radius:.1g}"
+        how = "a dual certificate" if proof.kind == "dual" else "by lifting, a dual certificate"
+        said = f"The proof is {how} with the margin {margin}: every signal that fits is within {radius} of x."
+        return Ground(case.x, case.residual, proof, note=said)
+    if point is None or point.S.size * len(case.y) > _ENTRIES:
         return None
-    point, proven = yield from _search(case)
-    proof = case.proof(case.b - point.lam, point.S) if proven else None
-    if proof is None:
-        small = point.S.size * len(case.y) <= _ENTRIES
-        rival = (yield from _rival(case, point)) if small else None
-        said = "" if rival is None else f"Another signal, {case.away(rival):.2g} away, has the same measurements."
-        return Ground(x, residual, rival=rival, note=said)
-    margin, radius = f"{proof.margin:.2g}", f"{proof.radius:.1g}"
-    said = f"The proof is a dual certificate with the margin {margin}: every signal that fits is within {radius} of x."
-    return Ground(x, residual, proof, note=said)
+    rival = yield from _rival(case, point)
+    said = "" if rival is None else f"Another signal, {case.away(rival):.2g} away, has the same measurements."
+    return Ground(case.x, case.residual, rival=rival, note=said)
+
+
+def bound(problem: Problem, x: Float) -> Asks[Proof | None]:
+    """The certificate of an x in noise: how far a signal may be that leaves no more of y than the noise does.
+
+    It is asked for where the norm is given. Its radius holds for every signal z with `‖A(z) − y‖` up to that of the
+    noise that x shows, in units of the matrices.
+    """
+    if problem.norm is None or not _asked(problem):
+        return None
+    case = Case(problem, x, (yield Products(x)), (yield Sizes()), noisy=True)
+    return (yield from _dual(case, None, lifts=False))[1]
+
+
+class _Asked(NamedTuple):
+    """The products of x, whether they were read for the proof, and the weights of B; None where the norm is known."""
+
+    W: Float
+    read: bool
+    weights: Float | None
+
+
+def _weights(problem: Problem, x: Float, known: Known | None) -> Asks[_Asked | None]:
+    """What B may be made of; None where no proof is asked for."""
+    if not _asked(problem):
+        return None
+    whole, diagonals = None, None
+    if problem.norm is None:
+        diagonals = yield Diagonals()
+        whole = (diagonals >= 0).all(axis=1)
+        if not whole.any() and not _lifts(problem):
+            return None
+    told = known.W if known is not None else None
+    W: Float = (yield Products(x)) if told is None else told
+    if whole is None or diagonals is None:
+        return _Asked(W, told is None, None)
+    weights = _semidefinite(problem, W, diagonals, whole)
+    return None if weights is None and not _lifts(problem) else _Asked(W, told is None, weights)
+
+
+def _dual(case: Case, weights: Float | None, lifts: bool) -> Asks[tuple[_Point | None, Proof | None]]:
+    """The best S that is found, and the proof by it."""
+    if lifts and not case.measured:
+        yield from case.lift()
+    if not case.feasible and (weights is not None or case.measured):
+        yield from case.set_base(weights)
+    if not case.feasible:
+        return None, None
+    point, positive = yield from _search(case)
+    return point, case.proof(case.b - point.lam, point.S) if positive else None
 
 
 def _asked(problem: Problem) -> bool:
@@ -153,20 +198,30 @@ def _asked(problem: Problem) -> bool:
     if told or (prior is not None and prior.decoded):
         return False
     m, n = problem.m, problem.n
-    likely = m > (_LIKELY if n > _SMALL else _POSSIBLE) * problem.unknowns
+    small = n <= _SMALL and problem.norm is not None
+    likely = m > (_POSSIBLE if small else _LIKELY) * problem.unknowns or _lifts(problem)
     affordable = 8 * _ARRAYS * (m + n) * n <= problem.memory
     return likely and affordable and problem.entries > 1 and n <= (_SEARCHED if problem.norm is None else _LARGEST)
 
 
-def _semidefinite(problem: Problem, W: Float, diagonals: Float) -> Float | None:
+def _lifts(problem: Problem) -> bool:
+    """Whether there are as many measurements as numbers in a symmetric matrix, and these are few."""
+    n = problem.entries
+    numbers = n * n if problem.turning else n * (n + 1) // 2
+    return numbers <= min(problem.m, _LIFTED) and problem.gauge != "phase and conjugation"
+
+
+def _semidefinite(problem: Problem, W: Float, diagonals: Float, whole: NDArray[np.bool_]) -> Float | None:
     """1 for each measurement that may be of a positive semidefinite matrix, (m,); None if a coordinate has none.
+
+    `whole` says of which the diagonal is nowhere negative.
 
     Such a matrix has a diagonal that is not negative, and `‖Ã x‖² <= λ_max x^T Ã x <= tr(Ã) x^T Ã x`.
     """
     trace = diagonals.sum(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         shorter = np.einsum("ij,ij->i", W, W) <= (1 + 1e-6) * trace * problem.y
-    whole = (trace > 0) & shorter & (diagonals >= 0).all(axis=1)
+    whole = (trace > 0) & shorter & whole
     return whole.astype(np.float64) if whole.any() and (diagonals[whole] > 0).any(axis=0).all() else None
 
 
@@ -185,8 +240,12 @@ class Case:
     Matrices are complex (n, n) where x is, not real ones of Re and Im.
     """
 
-    def __init__(self, problem: Problem, x: Float, W: Float, r: Float, sizes: Float) -> None:
-        self.problem, self.x = problem, x
+    def __init__(self, problem: Problem, x: Float, W: Float, sizes: Float, noisy: bool = False) -> None:
+        self.problem, self.x, self.noisy = problem, x, noisy
+        self.kind, self.feasible = "dual", False
+        r = W @ x - problem.y
+        #: `‖r‖/‖y‖`
+        self.residual = float(np.linalg.norm(r) / np.linalg.norm(problem.y))
         self.sizes = np.where(sizes > 0, sizes, 1.0)
         self.square = float(x @ x)
         self.W, self.y, self.r = W / self.sizes[:, None], problem.y / self.sizes, r / self.sizes
@@ -202,8 +261,11 @@ class Case:
             self.y = np.append(self.y, problem.norm**2 / root)
             self.r = np.append(self.r, (self.square - problem.norm**2) / root)
         rounding = (2 * problem.n + _MORE_ROUNDING) * EPS * self.square
-        #: How far the measurements of another signal may be from y.
+        #: How far the measurements of another signal may be from y: each of them, or in noise their norm.
         self.tolerance = np.abs(self.r) + rounding
+        if noisy:
+            spare = max(1, problem.m - problem.unknowns)
+            self.tolerance *= math.sqrt(problem.m / spare) * (1 + 3 / math.sqrt(2 * spare))
         self.unit: Number = x.view(np.complex128) if problem.turning else x
         self.unit = self.unit / np.linalg.norm(self.unit)
 
@@ -232,8 +294,36 @@ class Case:
 
     # -- the equations ----------------------------------------------------------------------------------------
 
-    def set_base(self, weights: Float | None) -> Asks[None]:
-        """Set B, from weights of the measurements as they are; the identity where the norm is measured."""
+    def lift(self) -> Asks[None]:
+        """Set B to the identity and M to x̂x̂^*, where the matrices span all symmetric (Hermitian) ones."""
+        n = len(self.unit)
+        block = (yield Block(np.arange(self.problem.n))) / self.sizes[:, None, None]
+        if self.problem.turning:
+            block = block[:, ::2, ::2] + 1j * block[:, 1::2, ::2]
+        above, below = np.triu_indices(n)
+        root = np.where(above == below, 1.0, math.sqrt(2))
+
+        def numbers(H: Number) -> Float:
+            """The numbers of a Hermitian matrix, with its inner products."""
+            entries = H[..., above, below] * root
+            return np.concatenate([entries.real, entries.imag[..., above < below]], axis=-1)
+
+        T = numbers(block)
+        T = T if self.problem.turning else T[:, : above.size]
+        wanted = np.stack([np.eye(n), np.outer(self.unit, self.unit.conj())])
+        targets = numbers(wanted)[:, : T.shape[1]]
+        factor, info = lapack.dpotrf(gram(T), lower=1)
+        if info == 0:
+            weights = T @ lapack.dpotrs(factor, targets.T, lower=1)[0]
+            weights += T @ lapack.dpotrs(factor, targets.T - T.T @ weights, lower=1)[0]
+            yield from self.set_base(weights[:, 0] / self.sizes, weights[:, 1])
+            self.kind = "lifting" if self.feasible else "dual"
+
+    def set_base(self, weights: Float | None, start: Float | None = None) -> Asks[None]:
+        """Set B, from weights of the measurements as they are; the identity where the norm is measured.
+
+        `start` are λ that solve the equations nearly, in place of those of least norm.
+        """
         n = len(self.unit)
         self.b = np.zeros(len(self.y))
         if weights is None:
@@ -251,8 +341,8 @@ class Case:
         self._root = vectors[:, seen] / np.sqrt(values[seen])
         target = self.B @ self.unit * math.sqrt(self.square)
         self.target = target.view(np.float64) if self.problem.turning else target
-        #: The λ of least norm with W^T λ = B x.
-        self.start = self.solve(self.target)
+        #: Where the search starts: if nothing else is given, the λ of least norm with W^T λ = B x.
+        self.start = self.solve(self.target) if start is None else start
         self.start += self.solve(self.target - self.start @ self.W)
         left = float(np.linalg.norm(self.start @ self.W - self.target))
         #: Whether B is positive definite, and the equations have a solution.
@@ -303,27 +393,37 @@ class Case:
             return None
         m = self.problem.m
         identity = float(mu[m]) / math.sqrt(self.problem.n) if self.measured else 0.0
-        return Proof("dual", margin, radius, mu[:m] / self.sizes, identity)
+        return Proof(self.kind, margin, radius, mu[:m] / self.sizes, identity)
+
+    def _open(self, mu: Float) -> float:
+        """How far `Σ μ_i z^* Ã_i z` may be from `Σ μ_i y_i` for another signal z, in units of the matrices."""
+        rounding = len(mu) * EPS * float(np.abs(mu) @ np.abs(self.y))
+        if self.noisy:
+            m = self.problem.m  # the norm has no noise
+            whole = float(np.linalg.norm(mu[:m]) * np.linalg.norm(self.tolerance[:m]))
+            return whole + float(np.abs(mu[m:]) @ self.tolerance[m:]) + rounding
+        return float(np.abs(mu) @ self.tolerance) + rounding
 
     def _radius(self, mu: Float, S: Number, margin: float) -> float | None:
         """The relative radius around x of all signals whose measurements agree, if there is one."""
         n, rows, size = self.problem.n, len(mu), math.sqrt(self.square)
         s = float(np.linalg.norm(S @ self.unit)) + n * EPS * float(np.linalg.norm(S)) + self._formed(mu)
-        value = abs(float(mu @ self.y)) + float(np.abs(mu) @ (self.tolerance + rows * EPS * np.abs(self.y)))
-        slack = float(np.abs(self.b) @ (self.tolerance + rows * EPS * np.abs(self.y)))
+        value, slack = abs(float(mu @ self.y)) + self._open(mu), self._open(self.b)
         longest = math.sqrt((float(self.b @ self.y) + slack) / self.least)
         # w, the part of another signal off x, and c, that along it.
         w = (s * longest + math.sqrt((s * longest) ** 2 + margin * (value + s * longest**2))) / margin
-        base = float((self.unit.conj() @ self.B @ self.unit).real)
-        turning = 2 * longest * w * float(np.linalg.norm(self.B @ self.unit)) + w**2 * float(np.linalg.norm(self.B))
-        rho = math.hypot(w, (2 * slack + turning) / (size * base))
+        Bx = self.B @ self.unit
+        base = float((self.unit.conj() @ Bx).real)
+        beside = float(np.linalg.norm(Bx - base * self.unit)) + n * EPS * base  # all that w sees of it
+        turning = 2 * longest * w * beside + w**2 * float(np.linalg.norm(self.B, 2))
+        rho = (1 + 1e-9) * math.hypot(w, (2 * slack + turning) / (size * base))  # for the rounding of these lines
         free = turned(self.x) if self.problem.turning else None
         rounding = 4 * (rows + n) * EPS * float(self.gram.trace())
         square = least_eigenvalue(4 * self.gram, free) - rounding
         seen = (math.sqrt(square) if square > 0 else 0.0) - rho * math.sqrt(rows)
         nearest = 2 * float(np.linalg.norm(self.tolerance)) / seen if seen > 0 else math.inf
         radius = min(rho, nearest) / size
-        return radius if radius < _NEAREST else None
+        return radius if radius < (1.0 if self.noisy else _NEAREST) else None
 
 
 class _Point(NamedTuple):
@@ -405,9 +505,9 @@ def _rival(case: Case, point: _Point) -> Asks[Float | None]:
     rng = np.random.default_rng(0)
     ends: list[tuple[float, Float]] = []
     for _ in range(_STARTS):
-        direction = rng.standard_normal(U.shape[1])
+        direction: Float = rng.standard_normal(U.shape[1])
         length = math.sqrt(case.square) / float(np.linalg.norm(direction))
-        end = on_block(case.y, length * direction, block, _RULE, turning=case.problem.turning)
+        end = on_block(case.y, direction * length, block, _RULE, turning=case.problem.turning)
         z = U @ end.z
         if case.away(z) > _APART and all(_apart(case, z, other) for _, other in ends):
             ends.append((end.square, z))
