@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fastquad import datasets, decoders, plot, problems, testing
+from fastquad import datasets, decoders, noise, plot, problems, testing
 from fastquad.api import measure, solve, spectral_init
 from fastquad.engine.steps import State
 from fastquad.measurements import (
@@ -95,6 +95,7 @@ __all__ = [
     "experiments",
     "load_solution",
     "measure",
+    "noise",
     "open",
     "pack",
     "plot",

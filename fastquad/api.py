@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from fastquad import arguments
 from fastquad.engine.driver import drive, finish
+from fastquad.engine.positive import refusing
 from fastquad.engine.problem import Problem
 from fastquad.engine.run import Limits, Run
 from fastquad.engine.steps import End, Outcome, State, Steps
@@ -22,6 +23,7 @@ from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.structured.affine import AffineTensor
 from fastquad.measurements.structured.bilinear import BilinearTensor
+from fastquad.noise import Noise, as_noise
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
@@ -72,7 +74,7 @@ def solve(
     signal: str | None = None,
     x0: ArrayLike | None = None,
     norm: ArrayLike | None = None,
-    noise: ArrayLike | None = None,
+    noise: ArrayLike | Noise | None = None,
     outliers: bool = False,
     tol: float = 1e-8,
     max_iter: int | None = None,
@@ -177,7 +179,11 @@ def solve(
         X0 = _starts(x0, Y, n)
         X_true = arguments.signals(x_true, "x_true", b, n)
         norms = arguments.norms(norm, b)
-        sigma = arguments.noise(noise, m)
+        model = as_noise(noise, m, outliers)
+        for each in Y:
+            model.check(each)
+        if np.any(model.background):
+            Y, model = Y - model.background, model.shifted(model.background, 0.0)
         tol = arguments.number(tol, "tol")
         limits = _limits(solver.max_iter if max_iter is None else max_iter, max_passes, max_time, callback, verbose)
         rngs = arguments.generators(rng, b)
@@ -187,13 +193,15 @@ def solve(
         def start(i: int, resume: dict[str, Any] | None) -> Run:
             problem = Problem(
                 m=m, n=n, y=Y[i], dtype=measurements.dtype, prior=prior, x0=None if X0 is None else X0[i],
-                norm=norms[i], noise=sigma, outliers=bool(outliers), tol=tol, rng=rngs[i], memory=room, resume=resume,
+                norm=norms[i], noise=model, tol=tol, rng=rngs[i], memory=room, resume=resume,
                 fixed=fixed, bilinear=measurements.bilinear, groups=groups, gauge=measurements.gauge,
                 max_passes=limits.max_passes, by_transform=measurements.by_transform and _says_little(prior),
             )  # fmt: skip
             if not Y[i].any() and getattr(prior, "fixed", None):
                 raise ValueError("`y` must not be all zero where values of x are fixed.")
             steps = solver.steps(problem) if Y[i].any() else _nothing_to_find(problem)
+            if model.positive:
+                steps = refusing(problem, steps)
             x = None if X_true is None else X_true[i]
             return Run(problem, steps, solver.name, limits, x_true=x, signal=i if batch else None)
 
@@ -206,7 +214,7 @@ def solve(
         else:
             what = {
                 "A": measurements._identity(), "y": Y, "prior": prior, "method": (solver.name, solver), "x0": X0,
-                "norm": norms, "noise": sigma, "outliers": bool(outliers), "tol": tol,
+                "norm": norms, "noise": model, "tol": tol,
                 "rng": [each.bit_generator.state for each in rngs],
             }  # fmt: skip
             saved.begin(what, room, measurements.nbytes, lambda: measurements.bytes_read)

@@ -22,6 +22,7 @@ from click.shell_completion import CompletionItem
 import fastquad as fq
 from fastquad import console
 from fastquad.console import INTERRUPTED, NOT_CONVERGED, talkative
+from fastquad.noise import from_words
 from fastquad.solvers import METHODS
 
 # The errors of bad input, of files and of missing packages.
@@ -93,7 +94,11 @@ def main(context: click.Context) -> None:
     "--signal", type=click.Choice(["real", "complex"]), help="Whether x is real or complex; default: as A and Y."
 )
 @click.option("--x0", "start", metavar="FILE", type=_FILE, help="Where to start: a .npy file, such as an earlier x.")
-@click.option("--noise", type=float, help="Standard deviation of the noise in y.")
+@click.option(
+    "--noise",
+    metavar="NOISE",
+    help="Standard deviation of the noise in y; or poisson, quantised:STEP, student:DOF, outliers, as in the docs.",
+)
 @click.option("--outliers", is_flag=True, default=None, help="Some of y may be anything; the report tells which.")
 @click.option("--norm", type=float, help="The norm of x, where it is known.")
 @click.option("--tol", type=float, help="Relative residual at which a method has converged.")
@@ -122,6 +127,8 @@ def solve(
     x0 = None if start is None else console.load(start, "--x0")
     console.check_output(output)
     given = {name: value for name, value in options.items() if value is not None}
+    if "noise" in given:
+        given["noise"] = from_words(given["noise"])
     best = _Best()
     try:
         solution = fq.solve(

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fastquad.noise import from_dict
 from fastquad.solution import Proof, Solution, SolutionBatch, Status
 from fastquad.system.files import replacing
 
@@ -91,6 +92,10 @@ def _solution(number: int, about: dict[str, Any], arrays: dict[str, Any]) -> Sol
     given: dict[str, Any] = {name: arrays.get(f"{number}.{name}") for name in _ARRAYS}
     name = about["status"]
     status = _RETIRED[name] if name in _RETIRED else Status[name]
-    proof = None if about.get("proof") is None else Proof.from_dict(about["proof"])
-    said = {**about, "status": status, "success": status.success, "proof": proof}
-    return Solution(**said, **given, history=history)
+    model, proof = about.get("noise_model"), about.get("proof")
+    about = {
+        **about,
+        "noise_model": None if model is None else from_dict(model),
+        "proof": None if proof is None else Proof.from_dict(proof),
+    }
+    return Solution(**{**about, "status": status, "success": status.success}, **given, history=history)

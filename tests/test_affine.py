@@ -6,6 +6,7 @@ from scipy import sparse
 from tensors import assert_agrees
 
 import fastquad as fq
+from fastquad.noise import Gaussian
 
 
 def affine(m, n, seed=0, size=1.0, kind=np.asarray):
@@ -83,7 +84,7 @@ def test_a_fit_with_weights_is_that_of_scaled_rows():
 
     def found(A, y, weights):
         problem = Problem(
-            m=30, n=8, y=y, dtype=A.dtype, prior=None, x0=None, norm=None, noise=None, outliers=False, tol=1e-8,
+            m=30, n=8, y=y, dtype=A.dtype, prior=None, x0=None, norm=None, noise=Gaussian(), tol=1e-8,
             rng=rng, memory=1 << 30,
         )  # fmt: skip
         steps = fit(problem, x, np.arange(8), Rule(), None, weights)

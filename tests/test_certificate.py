@@ -12,6 +12,7 @@ from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.certificate import _no_noise, certify
 from fastquad.engine.trust.structured import _answered, better_values
 from fastquad.engine.trust.turning import Turned
+from fastquad.noise import Gaussian
 from fastquad.numerics.relabelling import relabellings
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.solution import Status
@@ -422,7 +423,7 @@ def test_what_dependent_measurements_agree_on_is_no_noise():
     rng = np.random.default_rng(15)
     total = np.add.outer(np.arange(N), np.arange(N))
     A, x = rng.standard_normal((80, 2 * N - 1))[:, total], signal(rng)
-    problem = Problem(80, N, fq.measure(A, x), A.dtype, None, None, None, None, False, 1e-8, rng, 1 << 30)
+    problem = Problem(80, N, fq.measure(A, x), A.dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30)
     wrong = x + 0.1 * rng.standard_normal(N)
     for noise, said in ((0.0, True), (0.01, True), (3.0, True), (300.0, False)):
         problem = replace(problem, y=fq.measure(A, x) + noise * rng.standard_normal(80))
@@ -444,7 +445,7 @@ def test_a_coordinate_that_noise_made_large_does_not_make_the_error_small():
 def test_one_value_that_is_better_is_taken():
     rng = np.random.default_rng(17)
     A, x = rng.standard_normal((30, 12, 12)), rng.choice([-1.0, 0.0, 1.0], 12)
-    problem = Problem(30, 12, fq.measure(A, x), A.dtype, None, None, None, None, False, 1e-8, rng, 1 << 30)
+    problem = Problem(30, 12, fq.measure(A, x), A.dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30)
     near = x.copy()
     near[5] = 1.0 - abs(x[5])
     tensor = fq.as_measurements(A)
@@ -459,7 +460,7 @@ def test_what_a_matrix_that_is_zero_on_the_support_leaves_open_is_finite():
     W[3], r[3] = 0.0, 1e-33
     y = W @ x
     dtype = np.dtype(np.float64)
-    problem = Problem(9, 4, y, dtype, None, None, None, None, False, 1e-8, rng, 1 << 30, gauge="phase")
+    problem = Problem(9, 4, y, dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30, gauge="phase")
     case = Turned(problem, x, W, r, np.arange(problem.n))
     case.leaves_open(np.zeros((9, 4)))
     assert np.isfinite(case.delta).all()
@@ -500,7 +501,7 @@ def test_a_block_that_is_known_changes_no_verdict(name):
     A = (A + A.transpose(0, 2, 1)).astype(float) / 2
     known = Known(members=support, block=A[:, support[:, None], support])
     y, dtype = fq.measure(tensor, x), tensor.dtype
-    problem = Problem(len(A), N, y, dtype, None, None, None, None, False, 1e-8, rng, 1 << 30)
+    problem = Problem(len(A), N, y, dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30)
     with_block, without = (finish(tensor, certify(problem, x, given)) for given in (known, None))
     assert with_block.status is without.status
     assert (with_block.status is Status.EXACT) == determined

@@ -9,12 +9,13 @@ import fastquad as fq
 from fastquad.engine import entries as ensemble
 from fastquad.engine.driver import finish
 from fastquad.engine.problem import Problem
+from fastquad.noise import Gaussian
 
 
 def entries_of(A):
     m, n, _ = A.shape
     problem = Problem(
-        m=m, n=n, y=np.arange(1.0, m + 1), dtype=A.dtype, prior=None, x0=None, norm=None, noise=None, outliers=False,
+        m=m, n=n, y=np.arange(1.0, m + 1), dtype=A.dtype, prior=None, x0=None, norm=None, noise=Gaussian(),
         tol=1e-8,
         rng=np.random.default_rng(0), memory=1 << 30,
     )  # fmt: skip

@@ -6,8 +6,8 @@ import pytest
 import fastquad as fq
 from fastquad import Status
 from fastquad.experiments.genie import posterior_mean
-from fastquad.noise import Gaussian, Outliers, Unequal
 from fastquad.noise.bend import bend
+from fastquad.noise.messages import Linear, Mixture, Unequal
 from fastquad.priors.base import Denoiser, Estimate
 from fastquad.priors.spike_slab import SpikeSlab
 
@@ -36,7 +36,7 @@ def test_the_compiled_denoiser_is_the_plain_loop(learns):
 
 def test_scores_agree_where_the_models_do():
     r = np.random.default_rng(1).standard_normal(400)
-    gaussian, equal = Gaussian().score(r), Unequal(np.full(400, 0.5), 1.0).score(r)
+    gaussian, equal = Linear().score(r), Unequal(np.full(400, 0.5), 1.0).score(r)
     # τ + σ² is the mean square, however it is split.
     np.testing.assert_allclose(equal.g, gaussian.g, rtol=1e-6)
     assert equal.power == pytest.approx(gaussian.power, rel=1e-6)
@@ -47,7 +47,7 @@ def test_the_score_is_the_slope_of_the_likelihood():
     rng = np.random.default_rng(2)
     y = rng.standard_normal(200)
     y[:30] *= 20
-    model = Outliers(y)
+    model = Mixture(y)
     score = model.score(y)
     tau, broad = model.learnt
 
@@ -62,8 +62,8 @@ def test_the_score_is_the_slope_of_the_likelihood():
 
 def test_gaussian_noise_that_is_given_is_the_least_power():
     r = np.random.default_rng(3).standard_normal(100)
-    assert Gaussian(5.0).score(r).power == 25.0
-    assert Gaussian(0.1).score(r).power == pytest.approx(float(np.mean(r**2)))
+    assert Linear(5.0).score(r).power == 25.0
+    assert Linear(0.1).score(r).power == pytest.approx(float(np.mean(r**2)))
 
 
 @pytest.mark.parametrize(("n", "k", "m", "sigma"), [(100, 3, 100, 0.2), (100, 20, 150, 0.5), (100, 100, 300, 0.2)])

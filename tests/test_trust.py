@@ -15,6 +15,7 @@ from fastquad.engine.trust import two_signals
 from fastquad.engine.trust.challenge import Challenge, Met
 from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.measurements.contractions import Diagonals, FirstProducts, Products, WeightedSum
+from fastquad.noise import as_noise
 from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.solvers.amp.second import second_signal
 
@@ -110,14 +111,15 @@ def test_tests_of_some_rows_see_only_those():
 
 def test_the_problem_of_some_rows_has_their_data():
     y, noise = np.arange(9.0), np.arange(1.0, 10.0)
-    problem = Problem(9, 4, y, np.dtype(float), None, None, None, noise, True, 1e-8, np.random.default_rng(0), 1 << 30)
+    model, rng = as_noise(noise, 9, True), np.random.default_rng(0)
+    problem = Problem(9, 4, y, np.dtype(float), None, None, None, model, 1e-8, rng, 1 << 30)
     rows = np.array([1, 3, 8])
     part, entries = sound(problem, Entries(block=np.ones((9, 2, 2))), rows)
     assert part.m == 3
     assert not part.outliers
     assert entries.block.shape == (3, 2, 2)
     np.testing.assert_array_equal(part.y, y[rows])
-    np.testing.assert_array_equal(part.noise, noise[rows])
+    np.testing.assert_array_equal(part.noise.sigma, noise[rows])
 
 
 # -- noise ----------------------------------------------------------------------------------------------------------

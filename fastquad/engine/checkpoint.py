@@ -33,6 +33,7 @@ import numpy as np
 from fastquad.engine.digest import digest
 from fastquad.engine.encoding import Encoder, decoded, dense
 from fastquad.engine.run import Run
+from fastquad.noise import from_dict
 from fastquad.solution import Solution, Status
 from fastquad.system.records import Journal, Record
 
@@ -285,11 +286,13 @@ def _state(run: Run) -> dict[str, Any]:
 
 def _plain(solution: Solution) -> dict[str, Any]:
     state = {field.name: getattr(solution, field.name) for field in fields(Solution)}
-    return state | {"status": solution.status.name}
+    model = None if solution.noise_model is None else solution.noise_model.to_dict()
+    return state | {"status": solution.status.name, "noise_model": model}
 
 
 def _solution(state: dict[str, Any]) -> Solution:
-    return Solution(**(state | {"status": Status[state["status"]]}))
+    model = None if state["noise_model"] is None else from_dict(state["noise_model"])
+    return Solution(**(state | {"status": Status[state["status"]], "noise_model": model}))
 
 
 @cache

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from fastquad.noise import Noise
+from fastquad.noise.base import LEAST
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
@@ -25,10 +28,8 @@ class Problem:
     prior: Prior | None
     x0: Float | None
     norm: float | None
-    #: The standard deviation of the noise: one for all measurements, or one each.
-    noise: float | Float | None
-    #: Whether some of the measurements may be arbitrarily wrong.
-    outliers: bool
+    #: What is known of the noise of y: see `fastquad.noise`.
+    noise: Noise
     tol: float
     rng: np.random.Generator
     #: The budget for the whole solve, in bytes: see `fastquad.system.memory`.
@@ -55,15 +56,28 @@ class Problem:
         """‖x‖: as given, or estimated by `(mean y²)^(1/4)`."""
         return self.norm if self.norm is not None else float(np.mean(self.y**2)) ** 0.25
 
-    @property
+    @cached_property
     def sigma(self) -> float:
         """The standard deviation of the noise as one number: the root mean square, 0 if it is not known."""
-        return 0.0 if self.noise is None else float(np.sqrt(np.mean(np.square(self.noise))))
+        return self.noise.level(self.y)
+
+    def deviations(self, r: Float) -> Float:
+        """The standard deviation that the noise gives each measurement at a fit that leaves r = z − y, (m,).
+
+        None is below a share of the largest: one exact measurement must not be the only one that counts.
+        """
+        sigma = self.noise.deviations(self.y, self.y + r)
+        return np.maximum(sigma, LEAST * float(sigma.max()))
 
     @property
     def noiseless(self) -> bool:
         """Whether it is known that there is no noise."""
-        return self.noise is not None and self.sigma == 0
+        return self.noise.exact
+
+    @property
+    def outliers(self) -> bool:
+        """Whether some of the measurements may be arbitrarily wrong."""
+        return self.noise.robust
 
     @property
     def turning(self) -> bool:

@@ -221,6 +221,8 @@ class Run:
         names = ("residual", "n_passes", "elapsed", "distance")[: 3 if self.x_true is None else 4]
         log = np.array(self.log, dtype=np.float64).reshape(len(self.log), len(names))
         self.request = None
+        share = None if outcome.outliers is None else outcome.outliers.size / self.problem.m
+        model = outcome.model or self.problem.noise.with_level(outcome.noise, share)
         self.solution = Solution(
             x=x, status=status, success=status.success,
             message=" ".join(filter(None, [status.sentence, said, *self.notes, outcome.note])),
@@ -229,6 +231,7 @@ class Run:
             support=np.flatnonzero(x), noise=outcome.noise, stderr=outcome.stderr,
             error=outcome.error, outliers=outcome.outliers, history=dict(zip(names, log.T.copy(), strict=True)),
             elapsed=self.elapsed, rival=outcome.rival, proof=outcome.proof, gauge=self.problem.gauge,
+            noise_model=model.bare if model.given else None,
         )  # fmt: skip
         if self.limits.verbose or _log.isEnabledFor(logging.INFO):
             line = (

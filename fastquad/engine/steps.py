@@ -23,6 +23,7 @@ from fastquad.typing import Float, Indices
 if TYPE_CHECKING:
     from fastquad.engine.entries import Entries
     from fastquad.engine.trust.answer import Known
+    from fastquad.noise import Noise
 
 #: Relative residual below which an answer is exact, if it has fewer free coordinates than measurements.
 EXACT_RESIDUAL = 1e-9
@@ -118,6 +119,8 @@ class Outcome:
     rival: Float | None = None
     proof: Any = None
     second: float = 0.0
+    #: The model of the noise, with what was learnt.
+    model: Noise | None = None
     method: str | None = None
     entries: Entries | None = None
     known: Known | None = None

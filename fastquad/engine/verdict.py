@@ -37,12 +37,13 @@ from fastquad.engine.trust.answer import Known
 from fastquad.engine.trust.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
 from fastquad.engine.trust.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
-from fastquad.engine.trust.proof import bound, prove
+from fastquad.engine.trust.proof import certified_radius, prove
 from fastquad.engine.trust.refutation import starts
 from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.engine.trust.structured import better_values, certify_structured, other_values_fit
 from fastquad.engine.trust.turning import certify_turned, doubt_turned
 from fastquad.engine.trust.two_signals import widened
+from fastquad.engine.trust.whitened import in_units_of_noise
 from fastquad.measurements.contractions import Products
 from fastquad.numerics.small import with_small_ones
 from fastquad.priors.base import Prior
@@ -114,6 +115,8 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         # Without an error, nothing has shown that the measurements determine the code: a budget ended it.
         if outcome.residual < EXACT_RESIDUAL and outcome.error is not None:
             return Verdict(Status.EXACT if determined else Status.UNDETERMINED, outcome)
+    if problem.noise.reweighs and not problem.outliers and (not problem.by_transform or _small(problem)):
+        return (yield from _in_units_of_noise(problem, outcome))
     if outcome.end is End.AGREES and outcome.outliers is not None and not problem.bilinear:
         return (yield from _for_most(problem, outcome, outcome.outliers))
     if outcome.end not in (End.CONVERGED, End.STAGNATED):
@@ -129,6 +132,19 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if problem.prior.decoded:
         return Verdict(Status.CONVERGED, outcome)
     return (yield from _by_prior(problem, outcome, problem.prior))
+
+
+def _in_units_of_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
+    """The verdict where the noise of a measurement depends on its signal: that of the problem in units of noise."""
+    verdict, told = yield from in_units_of_noise(problem, outcome, judge)
+    status, found = verdict
+    residual, noise = (outcome.residual, outcome.noise) if found.x is told.x else (found.residual, None)
+    return Verdict(status, replace(found, residual=residual, noise=noise, entries=outcome.entries, proof=None))
+
+
+def _small(problem: Problem) -> bool:
+    """Whether the tests of a problem need not go by its transform."""
+    return problem.m * problem.n**2 <= CHALLENGE_ENTRIES
 
 
 def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]:
@@ -208,7 +224,7 @@ def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """The verdict on signal in noise, less certain if another signal is measured with it."""
     verdict = _with_second((yield from _alone(problem, outcome)))
     if verdict.status is Status.CONVERGED:
-        verdict.outcome.proof = yield from bound(problem, verdict.outcome.x)
+        verdict.outcome.proof = yield from certified_radius(problem, verdict.outcome.x)
     return verdict
 
 
@@ -232,7 +248,7 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if problem.outliers and outcome.error is not None and not problem.bilinear:
         return (yield from _among_outliers(problem, outcome, outcome.error))
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
-    if isinstance(problem.noise, float) and outcome.residual > _explained(problem, free):
+    if problem.noise.given and not problem.noise.unequal and outcome.residual > _explained(problem, free):
         return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_TOO_MUCH}".strip()))
     look = (yield from missed(problem, outcome.x)) if outcome.residual > _FITTED else Missed()
     outcome = replace(outcome, second=max(outcome.second, look.second))
@@ -247,16 +263,16 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
             return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {look.unseen}".strip()))
         return (yield from _believed(problem, outcome, outcome.error, _trusted(problem)))
     level = outcome.noise if outcome.noise is not None else problem.sigma
-    if problem.by_transform and problem.m * problem.n**2 > CHALLENGE_ENTRIES:
+    if problem.by_transform and not _small(problem):
         # Of smaller problems matrices tell more: whether random starts come back to x.
         found = yield from doubt_by_transform(problem, outcome, level)
     elif problem.turning:
         found = yield from doubt_turned(problem, outcome.x, level, outcome.error, outcome.entries)
     else:
-        by_level = outcome.method == "lm" and problem.noise is not None
+        by_level = outcome.method == "lm" and problem.noise.given
         weighed = (outcome.method == "vamp" or by_level) and outcome.stderr is not None
         found = yield from doubt_in_noise(problem, outcome.x, level, outcome.error, outcome.entries, weighed)
-    if isinstance(problem.noise, np.ndarray) and outcome.stderr is not None and outcome.error is not None:
+    if problem.noise.unequal and outcome.stderr is not None and outcome.error is not None:
         # Keep the errors of a method that weighed the measurements: one level for all would ignore the best of them.
         stderr, error = outcome.stderr, outcome.error
     else:
@@ -268,7 +284,7 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     outcome = replace(outcome, stderr=stderr, error=error, note=f"{outcome.note} {found.reason}".strip())
     if found.reason:
         return Verdict(Status.AMBIGUOUS, outcome)
-    trusted = _trusted(problem) if problem.noise is not None else TRUSTED_STRUCTURED
+    trusted = _trusted(problem) if problem.noise.given else TRUSTED_STRUCTURED
     return _by_error(problem, outcome, error, max(error, found.bound), trusted)
 
 
@@ -314,7 +330,7 @@ def _by_error(problem: Problem, outcome: Outcome, error: float, bound: float, tr
     look alike, because `2 x^T Ã_i δ` is as random as noise is; it is √2 |δ|/|x| times as large as `x^T Ã_i x`.
     """
     prior, m = problem.prior, problem.m
-    if prior is not None and prior.compressible and problem.noise is None and m <= problem.unknowns:
+    if prior is not None and prior.compressible and not problem.noise.given and m <= problem.unknowns:
         spare = max(1, m - int(np.count_nonzero(outcome.x)))
         error = math.hypot(error, outcome.residual * math.sqrt(m / (2 * spare)))
         note = f"What is left may be many small coordinates as well as noise: the error of {error:.2g} allows for both."
@@ -355,7 +371,7 @@ def _trusted(problem: Problem) -> float:
 def _of_few(problem: Problem) -> bool:
     """Whether small coordinates may look like noise: no more measurements than unknowns, and no level is given."""
     unknowns = problem.unknowns if problem.support is None else problem.support.size
-    return problem.noise is None and problem.m <= unknowns
+    return not problem.noise.given and problem.m <= unknowns
 
 
 def products_affordable(problem: Problem) -> bool:
@@ -388,7 +404,7 @@ def _explained(problem: Problem, free: int) -> float:
     them, found by shrinkage, take less than their number.
     """
     d = problem.m if 2 * free <= problem.m else problem.m - free
-    if problem.noise is None or d <= 0:
+    if not problem.noise.given or d <= 0:
         return _rounding(problem)
     level = problem.sigma / float(np.linalg.norm(problem.y))
     return max(_rounding(problem), level * math.sqrt(d + 3 * math.sqrt(2 * d)))

@@ -1,26 +1,82 @@
 """What y is: the measurements of the signal, and how they were disturbed.
 
-AMP never fits y itself. Each pass leaves a residual r, corrected so that it behaves like the error of predicting
-measurements that were not used; a model of the noise says what to make of it. That is a score:
+    Gaussian(sigma=None)                            one σ, learnt or given, or one for each measurement
+    Poisson(gain=1, background=0, read=0)           counts, with what the detector adds
+    Quantised(step)                                 rounded to multiples of a step
+    Student(dof, sigma=None)                        heavy tails
+    Outliers(share=None, sigma=None, of=None)       some measurements may be anything
 
-    score = noise.score(r)
-    score.g        −d log p(y_i | prediction)/d prediction, (m,): what each measurement pulls with
-    score.alpha    the mean of its derivative
-    score.power    mean(g²)/α²: the variance of a measurement as the estimate sees it
-    score.tau      the variance of a sound residual that the estimate itself causes, for the memory term
-    score.weight   P(the measurement is sound), (m,)
-
-and from these AMP has everything (gain = 1/variance of A's entries):
-
-    S = X + A*(g) gain/(mα),    D = power gain/(2m),    r ← y − A(X) + min(τ, 2|z|² Σv/gain) g.
-
-For Gaussian noise of one unknown σ that is AMP as usual, g = r/τ with τ = mean r², and r and S come of one fused pass;
-any other model takes two.
+`noise=` of `fastquad.solve` takes one of them, or a number or an array, which stand for Gaussian noise. Each is a
+likelihood with the verbs of `fastquad.noise.base`; no method asks which one it is. A model of your own is one more
+file with one more class, and a row in `MODELS` if the command line is to know its name.
 """
 
-from fastquad.noise.base import Noise, Score
+from dataclasses import fields
+from typing import Any
+
+from fastquad import arguments
+from fastquad.noise.base import Noise
 from fastquad.noise.gaussian import Gaussian
 from fastquad.noise.outliers import Outliers
-from fastquad.noise.unequal import Unequal
+from fastquad.noise.poisson import Poisson
+from fastquad.noise.quantised import Quantised
+from fastquad.noise.student import Student
 
-__all__ = ["Gaussian", "Noise", "Outliers", "Score", "Unequal"]
+#: The models by the word that names each on the command line.
+MODELS: dict[str, type[Noise]] = {
+    "gaussian": Gaussian,
+    "poisson": Poisson,
+    "quantised": Quantised,
+    "student": Student,
+    "outliers": Outliers,
+}
+
+__all__ = ["Gaussian", "Noise", "Outliers", "Poisson", "Quantised", "Student"]
+
+
+def from_dict(said: Any) -> Noise | None:
+    """The model of `Noise.to_dict`; None for one of a class that is not defined here."""
+    found = {each.__name__: each for each in _known(Noise)}.get(said["model"])
+    if found is None:
+        return None
+    given = {name: value for name, value in said.items() if name != "model"}
+    return found(**{name: from_dict(value) if isinstance(value, dict) else value for name, value in given.items()})
+
+
+def _known(kind: Any) -> list[Any]:
+    """All models that are defined."""
+    return [each for below in kind.__subclasses__() for each in (below, *_known(below))]
+
+
+def from_words(text: str) -> Noise | float:
+    """The noise that a text such as "0.1", "poisson", "student:4" or "poisson:gain=2,read=0.5" names."""
+    name, _, rest = text.partition(":")
+    if name not in MODELS:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(
+                f"`noise` must be a number or one of {', '.join(MODELS)}, with its parameters behind a colon, got "
+                f"{text!r}{arguments.nearest(name, MODELS)}"
+            ) from None
+    names = [field.name for field in fields(MODELS[name])]  # type: ignore[arg-type]
+    given: dict[str, float] = {}
+    for place, part in enumerate(filter(None, rest.split(","))):
+        key, equals, value = part.rpartition("=")
+        key = key if equals else names[place] if place < len(names) else part
+        if key not in names:
+            raise ValueError(f"`noise`: {name} has the parameters {', '.join(names)}, got {key!r}.")
+        try:
+            given[key] = float(value)
+        except ValueError:
+            raise ValueError(f"`noise`: {key!r} of {name} must be a number, got {value!r}.") from None
+    try:
+        return MODELS[name](**given)
+    except TypeError as error:
+        raise ValueError(f"`noise`: {name} needs {', '.join(names)}, such as {name}:4: {error}") from None
+
+
+def as_noise(value: Any, m: int, outliers: Any = False) -> Noise:
+    """The model that the user gave for m measurements: an object, a number, an array, or None."""
+    found: Noise = value.fitted(m) if isinstance(value, Noise) else Gaussian(arguments.noise(value, m))
+    return found.with_outliers() if outliers else found

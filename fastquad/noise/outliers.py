@@ -1,68 +1,163 @@
-"""Measurements of which some may be anything: a mixture of sound residuals and of outliers.
-
-A residual is `N(0, τ)` where its measurement is sound, and the measurement itself is `N(0, B²)` where it is not. The
-share ε of outliers, τ and B² are learnt from the residuals by EM:
-
-    w_i = P(sound | r_i),   τ = Σ w r²/Σ w,   ε = mean(1 − w),   B² = Σ (1−w) y²/Σ (1−w)
-    g = w r/τ,              α = mean(w/τ − w(1−w) r²/τ²)
-"""
+"""Measurements of which some may be anything: broken sensors, cosmic rays, wrong entries."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fastquad.noise.base import Noise, Score
+from fastquad.noise.base import Noise, parameter, real
+from fastquad.noise.gaussian import Gaussian
+from fastquad.noise.messages import Messages, Mixture
 from fastquad.typing import Float
 
-# The number of EM steps after each pass.
-_STEPS = 6
-# The least share of outliers that is learnt.
-_FEWEST = 0.01
-# The largest share of outliers that is learnt.
-_MOST = 0.4
-# The least mean derivative of the score, as a share of that without outliers.
-_LEAST_SLOPE = 0.3
+# The share of outliers that is assumed before it is learnt, the least and the largest that is.
+_SHARE, _FEWEST, _MOST = 0.1, 0.01, 0.4
+# How much broader than the noise outliers are at least, in standard deviations of sound ones.
+_BROAD = 10.0
+_STEPS = 20
+# The least share of its weight that a measurement keeps in a step.
+_NOTHING = 1e-12
 
 
-@dataclass
+@dataclass(frozen=True, eq=False, repr=False)
 class Outliers(Noise):
-    """Sound measurements with noise of an unknown σ, and a share of up to 40 % that may be anything."""
+    """Sound measurements with noise, and a share of up to 40 % that may be anything; `outliers=True` is `Outliers()`.
 
-    y: Float
-    share: float = 0.1
-    #: (τ, B²) as learnt so far; None before the first residual.
-    learnt: list[float] = field(default_factory=list)
+    Parameters
+    ----------
+    share : float, optional
+        How many may be outliers; without it it is learnt.
+    sigma : float or array of shape (m,), optional
+        The standard deviation of the noise of sound measurements; without it it is learnt.
+    of : Noise, optional
+        Another noise of the sound measurements, in place of a Gaussian one: with `noise=Poisson()` and `outliers=True`
+        it is `Outliers(of=Poisson())`.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.simulate(m=200, n=30, k=5, noise=0.05, outliers=0.1, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y, noise=fq.noise.Outliers())
+    >>> solution.success, len(solution.outliers) >= 15
+    (True, True)
+    """
+
+    share: float | None = None
+    sigma: float | Float | None = None
+    of: Noise | None = None
+
+    def __post_init__(self) -> None:
+        parameter(self, "share", optional=True)
+        if self.share is not None and (np.ndim(self.share) or not 0 < self.share < 1):
+            raise ValueError(f"`share` must be a number between 0 and 1, got {self.share!r}.")
+        parameter(self, "sigma", optional=True)
+        if self.of is not None and not isinstance(self.of, Noise):
+            raise TypeError(f"`of` must be a fastquad.noise.Noise, got {type(self.of).__name__}.")
+        if self.of is not None and self.sigma is not None:
+            raise ValueError("`sigma` must be None where `of` says what the noise of sound measurements is.")
 
     @property
-    def typical(self) -> float:
-        """A mean square of y that outliers do not move."""
-        return max((1.4826 * float(np.median(np.abs(self.y)))) ** 2, 1e-300)
+    def sound(self) -> Noise:
+        return Gaussian(self.sigma) if self.of is None else self.of
 
-    def fresh(self) -> Outliers:
-        return Outliers(self.y)
+    def _broad(self, y: Float) -> Float:
+        """The log density of an outlier: Gaussian, of the width of y and ten times that of the noise at least."""
+        y = real(y)
+        width = max(3.0 * float(np.sqrt(np.mean(y**2))), _BROAD * self.sound.level(y), 1e-300)
+        return -0.5 * (y / width) ** 2 - math.log(width) - 0.5 * math.log(2 * math.pi)
 
-    def score(self, r: Float) -> Score:
-        square, data = r**2, self.y**2
-        tau, broad = self.learnt or [self.typical, 25 * self.typical]
+    def soundness(self, y: Float, z: Float) -> Float:
+        share = _SHARE if self.share is None else self.share
+        odds = math.log1p(-share) - math.log(share) + self.sound.log_likelihood(y, z) - self._broad(y)
+        return 1 / (1 + np.exp(-np.clip(odds, -700, 700)))
+
+    def downweight(self, y: Float, z: Float) -> Float:
+        return np.maximum(self.soundness(y, z), _NOTHING) * self.sound.downweight(y, z)
+
+    def log_likelihood(self, y: Float, z: Float) -> Float:
+        share = _SHARE if self.share is None else self.share
+        return np.logaddexp(math.log1p(-share) + self.sound.log_likelihood(y, z), math.log(share) + self._broad(y))
+
+    def score(self, y: Float, z: Float) -> Float:
+        return self.soundness(y, z) * self.sound.score(y, z)
+
+    def weight(self, y: Float, z: Float) -> Float:
+        return self.sound.weight(y, z)
+
+    def learn(self, y: Float, z: Float, freedom: float) -> Outliers:
+        y, z = real(y), real(z)
+        found = self
+        if not self.sound.given:
+            # Start from the median of all residuals but those that the fit took.
+            r = np.sort(np.abs(y - z))
+            rank = min(r.size - 1, int((r.size + freedom + 1) // 2))
+            found = replace(found, sigma=max(float(r[rank]) / 0.6745, 1e-300))
         for _ in range(_STEPS):
-            weight = self._sound(square, tau, broad)
-            sound = float(weight.sum())
-            tau = max(float(weight @ square) / max(sound, 1e-300), 1e-300)
-            self.share = float(np.clip(1 - sound / r.size, _FEWEST, _MOST))
-            broad = max(float((1 - weight) @ data) / max(r.size - sound, 1e-300), self.typical)
-        self.learnt = [tau, broad]
-        g = weight * r / tau
-        slope = float(np.mean(weight / tau - weight * (1 - weight) * square / tau**2))
-        alpha = max(slope, _LEAST_SLOPE * sound / (r.size * tau))
-        return Score(g, alpha, float(np.mean(g**2)) / alpha**2, tau, weight)
+            weight = found.soundness(y, z)
+            count = float(weight.sum())
+            if not self.sound.given:
+                left = float(weight @ (y - z) ** 2)
+                found = replace(found, sigma=max(math.sqrt(left / max(1.0, count - freedom)), 1e-300))
+            if self.share is None:
+                found = replace(found, share=float(np.clip(1 - count / y.size, _FEWEST, _MOST)))
+        return found
 
-    def _sound(self, square: Float, tau: float, broad: float) -> Float:
-        """P(sound) of each measurement."""
-        odds = np.log(self.share / (1 - self.share)) + 0.5 * np.log(tau / broad)
-        odds = odds + 0.5 * square / tau - 0.5 * self.y**2 / broad
-        return 1 / (1 + np.exp(np.clip(odds, -700, 700)))
+    def explains(self, y: Float, z: Float, freedom: float) -> float:
+        """What the noise says of the sound measurements alone."""
+        kept = np.flatnonzero(self.soundness(y, z) > 0.5)
+        if kept.size <= freedom:
+            return 0.0
+        return self.sound.rows(kept).explains(real(y)[kept], real(z)[kept], freedom)
 
-    def mean_square(self, y: Float) -> float:
-        return self.typical
+    @property
+    def given(self) -> bool:
+        return self.sound.given
+
+    @property
+    def exact(self) -> bool:
+        return self.sound.exact
+
+    @property
+    def unequal(self) -> bool:
+        return self.sound.unequal
+
+    @property
+    def robust(self) -> bool:
+        return True
+
+    def with_level(self, sigma: float | None, share: float | None = None) -> Outliers:
+        found = self if self.share is not None or not share else replace(self, share=share)
+        return found if self.of is not None or self.given or sigma is None else replace(found, sigma=sigma)
+
+    def with_outliers(self) -> Outliers:
+        return self
+
+    def deviations(self, y: Float, z: Float | None = None) -> Float:
+        return self.sound.deviations(y, z)
+
+    def messages(self, y: Float, centred: Float) -> Messages:
+        return Mixture(centred, _SHARE if self.share is None else self.share)
+
+    @property
+    def bare(self) -> Outliers:
+        return self if self.of is None else replace(self, of=self.of.bare)
+
+    def check(self, y: Float) -> None:
+        self.sound.check(y)
+
+    @property
+    def background(self) -> Float | float:
+        return self.sound.background
+
+    @property
+    def positive(self) -> bool:
+        return self.sound.positive
+
+    def shifted(self, y: Float | float, z: Float | float) -> Noise:
+        sound = self.sound.shifted(y, z)
+        return self if self.of is None and np.array_equal(y, z) else replace(self, sigma=None, of=sound)
+
+    def scaled(self, by: Float) -> Noise:
+        return self if not self.sound.given else replace(self, sigma=None, of=self.sound.scaled(by))

@@ -15,6 +15,7 @@ import numpy as np
 
 from fastquad import arguments
 from fastquad.measurements.structured.affine import AffineTensor, LiftedTensor
+from fastquad.noise import as_noise
 from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
 from fastquad.solution import Solution, SolutionBatch
@@ -47,6 +48,8 @@ def _solve(solve: Callable[..., Any], A: AffineTensor, y: Any, options: dict[str
         options["norm"] = np.sqrt(arguments.real_array(options["norm"], "norm") ** 2 + lifted.value**2)
     if options.get("callback") is not None:
         options["callback"] = _cut_callback(options["callback"])
+    if options.get("noise") is not None:
+        options["noise"] = as_noise(options["noise"], A.m).shifted(A.c, A.c)
     options["prior"] = _longer_prior(options.get("prior"), A.n)
     found = solve(lifted, Y - A.c, **options)
     solutions = [_cut(each, None if x_true is None else x_true[i]) for i, each in enumerate(found)]

@@ -14,6 +14,7 @@ import numpy as np
 
 from fastquad import arguments
 from fastquad.measurements.structured.bilinear import BilinearTensor
+from fastquad.noise import as_noise
 from fastquad.solution import Solution, SolutionBatch
 from fastquad.typing import Float
 
@@ -44,9 +45,7 @@ def _solve(solve: Callable[..., Any], A: BilinearTensor, y: Any, options: dict[s
         if given is not None:
             options[name] = np.stack([balanced(each, A.p) for each in given])
     if options.get("noise") is not None:
-        sigma = arguments.noise(options["noise"], A.m)
-        if isinstance(sigma, np.ndarray):
-            options["noise"] = np.append(sigma, sigma.min())
+        options["noise"] = as_noise(options["noise"], A.m).extended()
     found = solve(A.balanced(), np.concatenate([Y, np.zeros((len(Y), 1))], axis=1), **options)
     solutions = [_without_balance(each, A.m) for each in found]
     return cast(Solution, SolutionBatch(solutions)) if batch else solutions[0]

@@ -27,6 +27,7 @@ from fastquad.measurements.base import Measurements
 from fastquad.measurements.dense.complex import ComplexTensor
 from fastquad.measurements.dense.raw import RawTensor
 from fastquad.measurements.views import ComplexView, RealPart, RealView
+from fastquad.noise import as_noise
 from fastquad.priors.base import Prior
 from fastquad.priors.generative import Generative
 from fastquad.priors.sparse import Sparse
@@ -122,9 +123,8 @@ def takes_complex(solve: Callable[P, R]) -> Callable[P, R]:
         reading = read(measurements, y, signal)
         if reading.A is measurements:
             return plain(measurements, y, **options)
-        if options.get("noise") is not None and np.ndim(options["noise"]) == 1:
-            sigma = np.asarray(arguments.noise(options["noise"], reading.A.m // reading.parts))
-            options["noise"] = np.repeat(sigma, reading.parts)
+        if options.get("noise") is not None:
+            options["noise"] = as_noise(options["noise"], reading.A.m // reading.parts).repeated(reading.parts)
         if not reading.complex:
             return plain(reading.A, reading.y, **options)
         return _solve(plain, reading, options)

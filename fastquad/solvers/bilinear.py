@@ -91,7 +91,7 @@ def message_passing(desk: Desk) -> Stage:
             return outcome
         if found.residual > _EXPLAINED or not _convincing(problem, found):
             continue
-        if problem.noise is not None or (best is not None and structured.same(best, found)):
+        if problem.noise.given or (best is not None and structured.same(best, found)):
             outcome = yield from _in_noise(desk, found)
             if outcome is not None:
                 return outcome
@@ -112,7 +112,7 @@ def _handed_over(desk: Desk, hand_over: SparseHandOver, run: _Run) -> Asks[Fit]:
 
 def _in_noise(desk: Desk, found: Fit) -> Stage:
     """The outcome where a fit on a few coordinates is signal in noise, or lacks only coordinates that were not seen."""
-    if desk.problem.noise is None:
+    if not desk.problem.noise.given:
         outcome = yield from _completed(desk, found)
         if outcome is not None:
             return outcome
@@ -143,7 +143,7 @@ def _convincing(problem: Problem, found: Fit) -> bool:
     nonzero. Where the noise is given, the fit is held against that; it must have room to fail.
     """
     m, s, p = problem.m, found.support.size, problem.bilinear
-    if problem.noise is not None or m <= s:
+    if problem.noise.given or m <= s:
         return m >= 2 * s
     on_u = int(np.count_nonzero(found.support < p))
     choices = sum(_log_choices(*side) for side in ((p, on_u), (problem.n - p, s - on_u)))

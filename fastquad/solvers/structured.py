@@ -164,7 +164,7 @@ def message_passing(desk: Desk) -> Stage:
         outcome = yield from desk.judge(found, "vamp")
         # A good fit may be a wrong one still: it is noise that is left where another attempt comes to the same fit.
         clear = best is not None and same(best, found) and _left(problem, found) < _CLEAR
-        if outcome is None and (problem.noise is not None or clear):
+        if outcome is None and (problem.noise.given or clear):
             outcome = yield from in_noise(desk, found, "vamp")
         if outcome is not None:
             return outcome
@@ -201,7 +201,7 @@ def _judge(desk: Desk, found: Fit, method: str) -> Stage:
     if outcome is not None:
         return outcome
     # Try other starts unless almost nothing is left; and with known values, also the other sign.
-    clear = not problem.fixed and (problem.noise is not None or _left(problem, found) < _CLEAR)
+    clear = not problem.fixed and (problem.noise.given or _left(problem, found) < _CLEAR)
     return (yield from in_noise(desk, found, method)) if clear else None
 
 

@@ -273,8 +273,8 @@ def doubt_by_transform(problem: Problem, outcome: Outcome, level: float | None) 
     weighed = outcome.stderr is not None
     sigma = max(float(np.linalg.norm(case.r)) / math.sqrt(max(1, problem.m - case.unknowns)), level or 0.0, 1e-300)
     delta = np.full(problem.m, sigma)
-    if weighed and isinstance(problem.noise, np.ndarray):
-        delta = np.maximum(problem.noise, 1e-12 * float(problem.noise.max()))
+    if weighed and problem.noise.unequal:
+        delta = problem.deviations(case.r)
     stderr = outcome.stderr
     if stderr is None:
         J = case.jacobian(1 / delta)

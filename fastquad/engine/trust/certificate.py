@@ -204,8 +204,8 @@ def doubt_in_noise(
     # Where entries are not independent, nothing but these tests speaks for x: one that is clearly another counts.
     away = away if entries.independent else min(away, _CLEARLY_ANOTHER)
     delta = np.full(m, max(sigma, 1e-300))
-    if weighed and isinstance(problem.noise, np.ndarray):
-        delta = np.maximum(problem.noise, 1e-12 * float(problem.noise.max()))
+    if weighed and problem.noise.unequal:
+        delta = problem.deviations(answer.r)
     tests = Twins(answer, diagonals, delta, Measure(away, away, 3.0, 10.0, noisy=True), entries)
     errors, reason = tests.errors()
     tests.sure = np.abs(answer.z) > _SURE * errors

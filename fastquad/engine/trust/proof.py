@@ -141,7 +141,7 @@ def prove(problem: Problem, x: Float, known: Known | None) -> Asks[Ground | None
     return Ground(case.x, case.residual, rival=rival, note=said)
 
 
-def bound(problem: Problem, x: Float) -> Asks[Proof | None]:
+def certified_radius(problem: Problem, x: Float) -> Asks[Proof | None]:
     """The certificate of an x in noise: how far a signal may be that leaves no more of y than the noise does.
 
     It is asked for where the norm is given. Its radius holds for every signal z with `‖A(z) − y‖` up to that of the

@@ -18,10 +18,9 @@ from fastquad.typing import Asks, Float, Indices, T
 
 def sound(problem: Problem, entries: Entries | None, rows: Indices) -> tuple[Problem, Entries | None]:
     """The problem of these measurements, without outliers, and what the sample of entries shows of them."""
-    noise = problem.noise[rows] if isinstance(problem.noise, np.ndarray) else problem.noise
     if entries is not None and entries.block is not None:
         entries = replace(entries, block=entries.block[rows])
-    return replace(problem, m=rows.size, y=problem.y[rows], noise=noise, outliers=False), entries
+    return replace(problem, m=rows.size, y=problem.y[rows], noise=problem.noise.sound.rows(rows)), entries
 
 
 def of_rows(tests: Asks[T], rows: Indices, m: int) -> Asks[T]:

@@ -269,7 +269,7 @@ def challenged(case: Turned, independent: bool) -> Asks[bool]:
     if not independent:
         case.blur = max(case.blur, challenge.blur)
     # Noise of a given level that is found again speaks for x as well.
-    if independent or problem.noise is not None or met is Met.AGAIN:
+    if independent or problem.noise.given or met is Met.AGAIN:
         return False
     case.doubt = NOT_AGAIN
     return True

@@ -75,7 +75,7 @@ def challenged(tests: Tests, independent: bool) -> Asks[str]:
     if not independent:
         tests.blur = max(tests.blur, challenge.blur)
     # Count a residual at the given level of noise as evidence for x, too.
-    sure = independent or problem.noise is not None or met is Met.AGAIN
+    sure = independent or problem.noise.given or met is Met.AGAIN
     return "" if sure else NOT_AGAIN
 
 
@@ -137,7 +137,7 @@ def _evident(tests: Tests, block: Float) -> bool:
     flat = block.reshape(len(block), -1) * (math.sqrt(2) * tests.norm**2 / block.shape[1] / tests.delta[:, None])
     values = np.linalg.eigvalsh(flat @ flat.T if len(flat) < flat.shape[1] else flat.T @ flat)
     spare = np.sort(values)[::-1][tests.answer.s :]
-    least = 1.0 if tests.problem.noise is not None else _PART**-2
+    least = 1.0 if tests.problem.noise.given else _PART**-2
     return _beyond_valleys(tests, 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()))
 
 

@@ -23,7 +23,7 @@ from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Belief as Believed
 from fastquad.engine.verdict import TRUSTED
-from fastquad.noise import Outliers, Unequal
+from fastquad.noise import Noise
 from fastquad.numerics.small import with_small_ones
 from fastquad.solvers.amp.run import Walk, cosine
 from fastquad.typing import Float
@@ -60,6 +60,8 @@ class Belief:
     #: x and its standard errors, if these were polished.
     answer: Float | None = None
     deviations: Float | None = None
+    #: The model of the noise as it was learnt then.
+    model: Noise | None = None
 
     @property
     def x(self) -> Float:
@@ -113,13 +115,13 @@ def belief(problem: Problem, entries: Entries, walk: Walk) -> Belief | None:
     size = int(np.count_nonzero(weight > 0.5))
     r2 = min(walk.r2, 1 - 1e-15)
     evidence = (count - 10) * math.log(1 - r2) + 2 * _log_choices(n, size)
-    if isinstance(walk.noise, Outliers):
+    if walk.noise.sorts:
         # Count the choice of sound measurements, too.
         evidence += 2 * _log_choices(m, min(round(count), m))
-    noisy = isinstance(walk.noise, Unequal) or variance > _NOISE_SHARE * mean_square
+    noisy = walk.noise.told or variance > _NOISE_SHARE * mean_square
     found = walk.settled and walk.denoiser.learns and entries.independent and noisy and evidence < -_EVIDENCE
     error = math.sqrt(V / max(q + V, 1e-300)) * (1 + 1 / math.sqrt(m))
-    if problem.noise is None and m <= problem.unknowns:
+    if not problem.noise.given and m <= problem.unknowns:
         error = with_small_ones(error, np.where(weight > 0.5, z, 0.0), np.sqrt(np.maximum(v, 0.0)), m)
     return Belief(
         z.copy(), v.copy(), weight.copy(), walk.residual, r2, error, math.sqrt(max(variance, 0.0)), evidence,
@@ -129,13 +131,12 @@ def belief(problem: Problem, entries: Entries, walk: Walk) -> Belief | None:
 
 def _within_noise(problem: Problem, walk: Walk) -> bool:
     """Whether the residual of the estimate, without the memory term, is within the given noise level, if any."""
-    if problem.noise is None:
+    if not problem.noise.given:
         return True
-    m = problem.m
-    sigma = np.broadcast_to(np.asarray(problem.noise, dtype=np.float64), m)
-    if not sigma.any():
+    if problem.noise.exact:
         return False
-    scaled = (walk.r - walk.memory) / np.maximum(sigma, 1e-300)
+    m = problem.m
+    scaled = (walk.r - walk.memory) / np.maximum(problem.noise.deviations(problem.y), 1e-300)
     return float(walk.score.weight @ scaled**2) <= m + 3 * math.sqrt(2 * m)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.measurements.contractions import Diagonals, Products, Sweep, WeightedSum
-from fastquad.noise import Gaussian, Noise, Outliers, Score, Unequal
+from fastquad.noise.messages import Messages, Score
 from fastquad.typing import Asks, Float
 
 # The number of n×n matrices of doubles in memory at once: S0, one S for each run of a batch, and the workspace of an
@@ -49,9 +49,9 @@ class Ensemble:
     S0: Float
     diagonals: Float
     phi2: float
-    noise: Noise
+    noise: Messages
 
-    def sweep(self, Z: Float, V: Float, C: Float, noises: list[Noise]) -> Asks[list[Pass]]:
+    def sweep(self, Z: Float, V: Float, C: Float, noises: list[Messages]) -> Asks[list[Pass]]:
         """A pass for each column of Z, V (n, b) and C (m, b).
 
         `r = c − A(zz^T + diag v)`, centred. One pass where the noise is linear, two where it is not.
@@ -105,7 +105,7 @@ def prepare(problem: Problem, entries: Entries) -> Asks[Ensemble]:
     mean = None if entries.centred else (yield WeightedSum(np.full(m, 1 / m)))
     if mean is not None:
         y = y - y.mean()
-    noise = model(problem, y)
+    noise = problem.noise.messages(problem.y, y)
     first = noise.fresh().score(y)
     # Weigh y by its score: all equal for Gaussian noise, less for outliers and noisier measurements.
     weighted = y if noise.linear else first.g / first.alpha
@@ -119,14 +119,3 @@ def prepare(problem: Problem, entries: Entries) -> Asks[Ensemble]:
     if problem.rank_two and problem.norm is None:
         phi2 *= _RANK_TWO
     return Ensemble(y, gain, mean, S0 * (gain / m), diagonals, phi2, noise)
-
-
-def model(problem: Problem, y: Float) -> Noise:
-    """The model of the noise that the problem asks for."""
-    if problem.outliers:
-        return Outliers(y)
-    if not isinstance(problem.noise, np.ndarray):
-        return Gaussian(problem.noise)
-    noise = Unequal(problem.noise)
-    noise.scale = noise.mean_square(y)
-    return noise

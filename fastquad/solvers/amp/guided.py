@@ -35,6 +35,7 @@ from fastquad.solvers.amp.starts import BATCHES, SparseStarts
 from fastquad.solvers.amp.structure import RobustStructuredHandOver, StructuredHandOver
 from fastquad.solvers.parts.descent import Fit
 from fastquad.solvers.parts.desk import BaseDesk
+from fastquad.solvers.parts.finish import finished
 from fastquad.solvers.pursuit import solver as pursuit
 from fastquad.solvers.pursuit import tuning
 from fastquad.typing import Asks, Float
@@ -76,8 +77,10 @@ def steps(problem: Problem) -> Steps:
     for stage in desk.stages():
         outcome = yield from stage
         if outcome is not None:
-            return outcome
-    return desk.give_up()
+            break
+    else:
+        outcome = desk.give_up()
+    return (yield from finished(problem, desk.entries, outcome, desk.cache))
 
 
 @dataclass
@@ -93,7 +96,7 @@ class GuidedSearch(Search):
         best, m, prior = self.best, self.problem.m, self.prior
         if best is None or not best.found:
             return None
-        convincing = self.problem.noise is not None or best.evidence < -m
+        convincing = self.problem.noise.given or best.evidence < -m
         if best.trusted and convincing and (prior.rounds or best.size <= m / 2):
             return self.conclude(best)
         return replace(self.conclude(best), end=End.NOISY) if last else None
@@ -102,11 +105,6 @@ class GuidedSearch(Search):
     def prior(self) -> Prior:
         assert self.problem.prior is not None
         return self.problem.prior
-
-    @property
-    def _unpolished(self) -> bool:
-        """False: polishing fits a support, which the weights of another prior do not give."""
-        return self.prior.kind == "sparse" and super()._unpolished
 
     def conclude(self, best: Belief) -> Outcome:
         outcome, prior = super().conclude(best), self.prior
@@ -141,7 +139,7 @@ class _Desk(BaseDesk):
             yield self.from_start(self.problem.x0)
         positive = isinstance(self.prior, Sparse) and self.prior.traits == ("nonnegative",)
         # Pursuit looks for exact fits, of which there are none where a level of noise is given.
-        pursued = positive and m < n and (self.problem.noise is None or self.problem.noiseless)
+        pursued = positive and m < n and (self.problem.noiseless or not self.problem.noise.given)
         early = m < _PURSUIT_RATIO * n
         if pursued and early:
             yield self.pursue()

@@ -1,7 +1,7 @@
 """AMP's loop: several attempts side by side, which share every pass over A.
 
 The signal is described by each attempt's denoiser (`fastquad.priors.base`), the noise by the score of its model
-(`fastquad.noise`), and A by the ensemble.
+(`fastquad.noise.messages`), and A by the ensemble.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Belief, Outcome, Step
-from fastquad.noise import Score
+from fastquad.noise.messages import Score
 from fastquad.priors.base import Denoiser, Estimate
 from fastquad.solvers.amp.ensemble import Ensemble, Pass
 from fastquad.solvers.parts.descent import Fit

@@ -14,7 +14,6 @@ from fastquad.noise.bend import BENT, bend
 from fastquad.solvers.amp.belief import Belief, belief
 from fastquad.solvers.amp.ensemble import Ensemble, prepare
 from fastquad.solvers.amp.hand_over import SparseHandOver
-from fastquad.solvers.amp.polish import polished
 from fastquad.solvers.amp.run import Attempt, Walk, run
 from fastquad.solvers.amp.second import second_signal
 from fastquad.solvers.amp.starts import SparseStarts
@@ -82,8 +81,6 @@ class Search:
             self.beliefs.append(held)
             if self.best is None or (held.found, held.r2) > (self.best.found, self.best.r2):
                 self.best, self.walk = held, walk
-        if self._unpolished and self.best is not None:
-            self.best = yield from polished(self.problem, self.best, self.hand_over.cache)
         if self.best is not None and self.entries.independent:
             yield self.best.report()
             self.told = self.best.r2
@@ -92,13 +89,7 @@ class Search:
     @property
     def _weighs(self) -> bool:
         """Whether some measurements count less than others."""
-        return self.problem.outliers or isinstance(self.problem.noise, np.ndarray)
-
-    @property
-    def _unpolished(self) -> bool:
-        """Whether the best belief is to be polished by weighted least squares."""
-        unequal = isinstance(self.problem.noise, np.ndarray) and not self.problem.outliers
-        return unequal and self.best is not None and self.best.found and self.best.answer is None
+        return self.problem.outliers or self.problem.noise.unequal or self.problem.noise.reweighs
 
     def _watch(self, walk: Walk) -> Believed | None:
         """The belief of a run that has not settled, if it explains more of y than any before."""
@@ -124,8 +115,7 @@ class Search:
 
     def conclude(self, best: Belief) -> Outcome:
         """The outcome of a belief, less certain if y bends, or if another signal is measured with x."""
-        unequal = isinstance(self.problem.noise, np.ndarray)
-        bent = 0.0 if unequal else bend(self.ensemble.y, best.r, gross=self.problem.outliers)
+        bent = 0.0 if self.problem.noise.unequal else bend(self.ensemble.y, best.r, gross=self._weighs)
         if bent:
             best = best.of_unsure_length(bent)
         second = 0.0
@@ -141,6 +131,7 @@ class Search:
             best.x, best.residual, End.CONVERGED if best.trusted else End.NOISY, best.size,
             f"{note} {self.suspicion()}".strip(), best.sigma, best.error, best.stderr, second=second, method="amp",
             outliers=np.flatnonzero(best.sound < 0.5) if self.problem.outliers else None, entries=self.entries,
+            model=best.model,
         )  # fmt: skip
 
     def suspicion(self) -> str:

@@ -85,7 +85,7 @@ def convincing(problem: Problem, found: Fit) -> Asks[bool]:
     m, s = problem.m, found.support.size
     if problem.noiseless or not _beyond_chance(problem, found.residual, s):
         return False
-    if problem.noise is not None:
+    if problem.noise.given:
         limit = problem.sigma * math.sqrt(within_noise(m - s))
         return found.residual * float(np.linalg.norm(problem.y)) <= limit
     return s == problem.n or (yield from share_left_out(problem, found)) < _max_left_out(problem, found)

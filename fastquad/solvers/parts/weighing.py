@@ -26,10 +26,12 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Outcome
 from fastquad.measurements.contractions import Factors
+from fastquad.noise import Noise
 from fastquad.noise.bend import BENT, bend
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.numerics.transform import Jacobian, sampled_variances
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.solvers.parts.likelihood import bottom
 from fastquad.solvers.parts.noise_fit import dense_score, stationary, within_noise
 from fastquad.typing import Asks, Float, Indices
 
@@ -42,6 +44,11 @@ _MOST = 0.1
 _PLAUSIBLE = 3.0
 # The weight of a measurement that is left out: as good as zero, but its row of W is still known.
 _NOTHING = 1e-7
+# The p-value below which a given noise does not explain what is left: that of three standard deviations above the mean
+# of a χ² of many degrees.
+_CHANCE = 1e-3
+# The probability of being sound from which on a measurement is.
+_SOUND = 0.5
 # The leverage above which no other measurement checks this one.
 _UNCHECKED = 1 - 1e-6
 
@@ -55,6 +62,8 @@ class Weighed(NamedTuple):
     leverage: Float
     #: The variances of x on the support.
     variances: Float
+    #: The model of the noise, with what was learnt.
+    model: Noise | None = None
 
     @property
     def kept(self) -> Indices:
@@ -65,7 +74,9 @@ class Weighed(NamedTuple):
 def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
     """The weighted fit that starts from another one, without bad measurements if outliers are allowed."""
     m, s = problem.m, found.support.size
-    given = None if problem.noise is None or not np.any(problem.noise) else np.broadcast_to(problem.noise, m)
+    if problem.noise.reweighs:
+        return (yield from _most_likely(problem, found, cache))
+    given = problem.noise.deviations(problem.y) if problem.sigma else None
     if given is not None and np.ptp(given) > 0:
         found = yield from fit(problem, found.x, found.support, _REFIT, cache, _weights(given, ()))
     elif not stationary(found):  # the search for x stopped before the minimum
@@ -73,10 +84,7 @@ def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
     left_out: list[int] = []
     while True:
         sigma = _estimated(found, m, s, left_out, problem.outliers) if given is None else given
-        if found.steepness is None:
-            leverage, variances = _influence(found, sigma, left_out)
-        else:
-            leverage, variances = yield from _sampled_influence(problem, found, sigma, left_out)
+        leverage, variances = yield from _influences(problem, found, sigma, left_out)
         normalised = np.abs(found.r) / (sigma * np.sqrt(np.maximum(1 - leverage, 1e-12)))
         normalised[leverage > _UNCHECKED] = 0.0
         normalised[left_out] = 0.0
@@ -89,13 +97,47 @@ def weigh(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
         found = yield from fit(problem, found.x, found.support, _REFIT, cache, _weights(sigma, left_out))
 
 
+def _most_likely(problem: Problem, found: Fit, cache: GrowingBlock) -> Asks[Weighed]:
+    """The bottom of the likelihood; the model tells which measurements are sound."""
+    ended = yield from bottom(problem, found.x, found.support, cache)
+    sigma, z = ended.sigma(problem), ended.z(problem)
+    left_out = np.flatnonzero(ended.noise.soundness(problem.y, z) < _SOUND)
+    leverage, variances = yield from _influences(problem, ended.fit, sigma, left_out.tolist())
+    return Weighed(ended.fit, sigma, left_out, leverage, variances, ended.noise)
+
+
+def _influences(problem: Problem, found: Fit, sigma: Float, left_out: list[int]) -> Asks[tuple[Float, Float]]:
+    """The leverages (m,) and the variances of x (s,) of a fit, by matrices or by a transform."""
+    if found.steepness is None:
+        return _influence(found, sigma, left_out)
+    return (yield from _sampled_influence(problem, found, sigma, left_out))
+
+
+def _evident(problem: Problem, model: Noise, z: Float, s: int) -> bool:
+    """Whether the likelihood of a fit is far above that of a constant y: as `dense_score`, for any noise.
+
+    `2 ln p(z)/p(constant) > s ln m + m/3`, for m >= 2 s.
+    """
+    m, y = problem.m, problem.y
+    constant = np.full(m, float(np.median(y)))
+    null = problem.noise.learn(y, constant, 1)
+    gain = float(np.sum(model.log_likelihood(y, z))) - float(np.sum(null.log_likelihood(y, constant)))
+    return m >= 2 * s and 2 * gain > s * math.log(m) + m / 3
+
+
 def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -> Outcome | None:
     """The outcome if the fit is signal in noise; None if it is not convincing."""
     found, sigma, kept = weighed.fit, weighed.sigma, weighed.kept
     s, count = found.support.size, kept.size
     if count <= s:
         return None
-    if problem.noise is not None:
+    if weighed.model is not None:
+        model, z = weighed.model, problem.y + found.r
+        if problem.noise.given and model.explains(problem.y, z, s - problem.turning) < _CHANCE:
+            return None
+        if not problem.noise.given and not _evident(problem, model, z, s):
+            return None
+    elif problem.noise.given:
         chi2 = float(np.sum((found.r[kept] / sigma[kept]) ** 2))
         if problem.noiseless or chi2 > within_noise(count - s):
             return None
@@ -108,14 +150,14 @@ def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -
     note = f"The fit on {s} coordinates leaves noise with a standard deviation of {level:.3g}."
     # Leave each measurement out, as `bend` assumes: the fit has taken its part of the residual.
     alone = -found.r / (1 - np.minimum(weighed.leverage, _UNCHECKED))
-    tested = problem.noise is None and not problem.outliers and found.steepness is None
+    tested = not (problem.noise.given or problem.noise.reweighs or problem.outliers) and found.steepness is None
     bent = bend(problem.y, alone) if tested else 0.0
     if bent:
         note, error, stderr = f"{note} {BENT}", math.hypot(error, bent), np.hypot(stderr, bent * found.x)
     return Outcome(
         found.x, found.residual, End.CONVERGED, free=s, noise=level, error=error, stderr=stderr, method=method,
         outliers=weighed.left_out if problem.outliers else None, entries=entries,
-        note=note,
+        note=note, model=weighed.model,
     )  # fmt: skip
 
 

@@ -1,0 +1,64 @@
+"""The verdict where noise differs from measurement to measurement: that of the problem in units of its noise.
+
+Near a fit z the likelihood of any noise is that of Gaussian noise about the data `t = z + score/weight`, of the
+standard deviation `1/√weight`. Divided by it, all measurements have noise of one size, as all tests assume. They need
+not know: they get the problem of the scaled matrices, and of each answer that they ask for, the scaled rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import Outcome
+from fastquad.measurements.contractions import Products, WeightedSum
+from fastquad.noise import Gaussian
+from fastquad.noise.base import LEAST
+from fastquad.typing import Asks, Float, T
+
+
+def in_units_of_noise(
+    problem: Problem, outcome: Outcome, judge: Callable[[Problem, Outcome], Asks[T]]
+) -> Asks[tuple[T, Outcome]]:
+    """What `judge` says in units of the noise, and the outcome that it was told."""
+    W = yield Products(outcome.x)
+    z = np.einsum("ij,j->i", W, outcome.x)
+    free = outcome.free if outcome.free is not None else int(np.count_nonzero(outcome.x))
+    noise = outcome.model or problem.noise.learn(problem.y, z, free - problem.turning)
+    weight = noise.weight(problem.y, z)
+    w = np.sqrt(np.maximum(weight, LEAST**2 * float(weight.max())))
+    y = w * (z + noise.score(problem.y, z) / weight)
+    block = None if outcome.entries is None else outcome.entries.block
+    entries = outcome.entries
+    if entries is not None and block is not None:
+        entries = replace(entries, block=block * w[:, None, None])
+    level = Gaussian(1.0) if problem.noise.given else Gaussian()
+    part = replace(problem, y=y, noise=level, by_transform=False)
+    residual = float(np.linalg.norm(w * z - y) / np.linalg.norm(y))
+    told = replace(outcome, residual=residual, noise=1.0, entries=entries, known=None)
+    return (yield from _scaled(judge(part, told), w)), told
+
+
+def _scaled(tests: Asks[T], w: Float) -> Asks[T]:
+    """The result of tests of rows that are multiplied by w, (m,)."""
+    answer = None
+    while True:
+        try:
+            request = tests.send(answer)
+        except StopIteration as end:
+            return end.value
+        if isinstance(request, WeightedSum):
+            answer = yield WeightedSum((request.w.T * w).T)
+        else:
+            answer = _rows(request, (yield request), w)
+
+
+def _rows(request: object, answer: Float | None, w: Float) -> Float | None:
+    """The answer to a request, with its rows multiplied."""
+    if answer is None:
+        return None
+    first = getattr(request, "first", 0)
+    return np.ascontiguousarray((answer.T * w[first : first + len(answer)]).T)
