@@ -125,6 +125,64 @@ class Status(StrEnum):
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """What a proof rests on: no other signal than x has these measurements.
+
+    Attributes
+    ----------
+    kind : str
+        "dual": with the weights μ, `S = identity·I + Σ μ_i Ã_i` is positive semidefinite, `S x = 0`, and every other
+        eigenvalue is at least `margin`. "lifting": the same, where the measurements determine all of `x x^*`.
+        "enumeration": all candidates were tried.
+    margin : float
+        The least eigenvalue of S off x, or what else was left between x and the next candidate.
+    radius : float
+        Every signal whose measurements agree with y within rounding is as near to x, relative to it.
+    weights : array of shape (m,) or None
+        μ, where `kind` is "dual" or "lifting". If y is complex, the weights of Re y_i and Im y_i in turn, (2m,).
+    identity : float
+        The weight of the identity, whose measurement is `norm`²; 0 where `norm` was not given.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> import numpy as np
+    >>> problem = fq.problems.gaussian(m=80, n=20, k=20, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y, norm=np.linalg.norm(problem.x))
+    >>> solution.status.name, solution.proof.kind, solution.proof.margin > 0, solution.proof.radius < 1e-10
+    ('PROVEN', 'dual', True, True)
+    """
+
+    kind: str
+    margin: float
+    radius: float
+    weights: Float | None = None
+    identity: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.weights is not None:
+            self.weights.flags.writeable = False
+
+    def __eq__(self, other: object) -> bool:
+        """Whether everything is the same, bit for bit."""
+        if not isinstance(other, Proof):
+            return NotImplemented
+        return all(_same(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as plain data."""
+        return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+
+    @classmethod
+    def from_dict(cls, said: dict[str, Any]) -> Self:
+        """What `to_dict` gave."""
+        weights = said["weights"]
+        return cls(**{**said, "weights": None if weights is None else np.array(weights, dtype=np.float64)})
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """The answer of `fastquad.solve`; for a batch of signals see `SolutionBatch`.
@@ -163,7 +221,7 @@ class Solution:
         Seconds.
     rival : array of shape (n,) or None
         Another signal that fits as well, where one was found: the witness of AMBIGUOUS and UNDETERMINED.
-    proof : object or None
+    proof : Proof or None
         What a proof rests on, where there is one; `fastquad.testing.check_proof` checks it again.
     noise_model : object or None
         The model of the noise with what was learnt of it.
@@ -199,7 +257,7 @@ class Solution:
     history: dict[str, Float]
     elapsed: float
     rival: Number | None = None
-    proof: Any = None
+    proof: Proof | None = None
     noise_model: Any = None
     gauge: str = "sign"
 
@@ -228,7 +286,9 @@ class Solution:
 
     def __getitem__(self, index: Any) -> Self:
         """Only for type checkers, to which `solve` returns a Solution: `solve(A, Y)[i]` is that of a batch."""
-        raise TypeError("a Solution is the answer for one signal: only that of a batch, y of shape (b, m), has an index.")
+        raise TypeError(
+            "a Solution is the answer for one signal: only that of a batch, y of shape (b, m), has an index."
+        )
 
     #: Without this, an index would make it iterable.
     __iter__: ClassVar[None] = None
@@ -244,7 +304,18 @@ class Solution:
         >>> row["status"], row["success"], row["nonzeros"]
         ('EXACT', True, 3)
         """
-        names = ("status", "success", "method", "n_iter", "n_passes", "residual", "noise", "error", "elapsed", "message")
+        names = (
+            "status",
+            "success",
+            "method",
+            "n_iter",
+            "n_passes",
+            "residual",
+            "noise",
+            "error",
+            "elapsed",
+            "message",
+        )
         row = {name: _plain(getattr(self, name)) for name in names}
         return {**row, "nonzeros": len(self.support), "outliers": None if self.outliers is None else len(self.outliers)}
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fastquad.noise import from_dict
-from fastquad.solution import Solution, SolutionBatch, Status
+from fastquad.solution import Proof, Solution, SolutionBatch, Status
 from fastquad.system.files import replacing
 
 _FORMAT = "fastquad solution"
@@ -92,6 +92,10 @@ def _solution(number: int, about: dict[str, Any], arrays: dict[str, Any]) -> Sol
     given: dict[str, Any] = {name: arrays.get(f"{number}.{name}") for name in _ARRAYS}
     name = about["status"]
     status = _RETIRED[name] if name in _RETIRED else Status[name]
-    model = about.get("noise_model")
-    about = {**about, "noise_model": None if model is None else from_dict(model)}
+    model, proof = about.get("noise_model"), about.get("proof")
+    about = {
+        **about,
+        "noise_model": None if model is None else from_dict(model),
+        "proof": None if proof is None else Proof.from_dict(proof),
+    }
     return Solution(**{**about, "status": status, "success": status.success}, **given, history=history)

@@ -20,7 +20,8 @@ from fastquad import arguments
 from fastquad.measurements import Measurements, as_measurements
 from fastquad.measurements.contractions import Block, Diagonals, Products, Rows
 from fastquad.priors.base import Prior
-from fastquad.typing import Float
+from fastquad.solution import Solution
+from fastquad.typing import Float, Number
 
 # Directions in which the gradient is compared, coordinates on which parts of A are.
 _N_DIRECTIONS = 3
@@ -185,6 +186,120 @@ def check_gradient(A: Any, x: ArrayLike | None = None, *, tol: float = 1e-6, rng
     errors = {"gradient": _gradient_error(measurements, point, generator)}
     errors |= _contraction_errors(measurements, point, generator)
     return GradientCheck(errors, tol)
+
+
+@dataclass(frozen=True)
+class ProofCheck:
+    """What `check_proof` found; every number is relative, and of rounding where the proof holds but for `margin`.
+
+    Attributes
+    ----------
+    margin : float
+        The least eigenvalue of S off x, in units of the proof's own.
+    kernel : float
+        `‖S x‖`, relative to `‖S‖ ‖x‖`.
+    misfit : float
+        The largest `|x^* Ã_i x − y_i|`, relative to `‖Ã_i‖ ‖x‖²`.
+    tol : float
+        The largest `kernel` and `misfit`, and the share of the margin that may be missing.
+    ok : bool
+        Whether the proof holds.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> import numpy as np
+    >>> problem = fq.problems.gaussian(m=40, n=10, k=10, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y, norm=np.linalg.norm(problem.x))
+    >>> check = fq.testing.check_proof(problem.A, problem.y, solution)
+    >>> check.ok, check.kernel < 1e-12
+    (True, True)
+    """
+
+    margin: float
+    kernel: float
+    misfit: float
+    tol: float
+
+    @property
+    def ok(self) -> bool:
+        return 1 - self.margin <= self.tol and self.kernel <= self.tol and self.misfit <= self.tol
+
+
+def check_proof(
+    A: Any, y: ArrayLike, solution: Solution, *, basis: ArrayLike | None = None, tol: float = 1e-6
+) -> ProofCheck:
+    """Check a proof again, with NumPy alone: S from the matrices, and its eigenvalues.
+
+    `S = identity·I + Σ μ_i Ã_i` must have `S x = 0` and no other eigenvalue below the margin of the proof, and x must
+    fit y. Then every z with the same measurements (and the same norm, where the identity has a weight) has
+    `z^* S z = x^* S x = 0`, so that it is a multiple of x. All matrices are in memory at a time.
+
+    Parameters
+    ----------
+    A, y
+        As they were given to `solve`, for one signal.
+    solution : Solution
+        With a `proof` of the kind "dual" or "lifting".
+    basis : array of shape (n, p), optional
+        The matrix that was given as `fastquad.Sparse(basis=...)`: the proof is among the signals in its range.
+    tol : float
+        What counts as rounding.
+
+    Returns
+    -------
+    ProofCheck
+
+    Raises
+    ------
+    AssertionError
+        If the proof does not hold, with the numbers.
+    ValueError
+        If there is no proof with weights.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> import numpy as np
+    >>> problem = fq.problems.gaussian(m=40, n=10, k=10, rng=0)
+    >>> solution = fq.solve(problem.A, problem.y, norm=np.linalg.norm(problem.x))
+    >>> fq.testing.check_proof(problem.A, problem.y, solution).ok
+    True
+    """
+    proof, x = solution.proof, np.asarray(solution.x)
+    if proof is None or proof.weights is None:
+        kind = "no proof" if proof is None else f"one by {proof.kind}, which is checked by making it again"
+        raise ValueError(f"`solution` must have a proof with weights, got {kind}.")
+    matrices, y = np.asarray(_matrices(A)), np.asarray(y)
+    if np.iscomplexobj(y) and len(proof.weights) == 2 * len(y):  # Re y and Im y in turn
+        matrices, y = np.stack([matrices, -1j * matrices], axis=1).reshape(-1, *matrices.shape[1:]), y.view(np.float64)
+    H, y = (matrices + matrices.conj().transpose(0, 2, 1)) / 2, y.real
+    H = H.real if np.isrealobj(x) else H
+    if basis is not None:
+        D = np.asarray(basis)
+        H, x = D.conj().T @ H @ D, np.linalg.lstsq(D, x, rcond=None)[0]
+    square, sizes = float(np.vdot(x, x).real), np.linalg.norm(H, axis=(1, 2))
+    if square == 0 or not y.any():
+        raise AssertionError("the proof does not hold: it says nothing of x = 0 or y = 0.")
+    S = proof.identity * np.eye(len(x)) + np.tensordot(proof.weights, H, axes=1)
+    values = np.linalg.eigvalsh(S)
+    # In noise the proof bounds the distance of other signals; what x leaves is no part of it.
+    exact = solution.status == "PROVEN"
+    misfit = exact * np.abs(np.einsum("ijk,j,k->i", H, x.conj(), x).real - y) / np.where(sizes > 0, sizes * square, 1.0)
+    margin = float(values[1] / proof.margin) if len(x) > 1 else 1.0
+    kernel = float(np.linalg.norm(S @ x) / np.linalg.norm(S) / square**0.5)
+    found = ProofCheck(margin, kernel, float(misfit.max()), arguments.number(tol, "tol"))
+    if not (found.ok and values[0] >= -found.tol * values[-1]):
+        raise AssertionError(f"the proof does not hold: {found}.")
+    return found
+
+
+def _matrices(A: Any) -> Number:
+    """The matrices of A as an array, (m, n, n)."""
+    if isinstance(A, np.ndarray):
+        return A
+    measurements = as_measurements(A)
+    return measurements.matrices(0, measurements.m)
 
 
 def check_measurements(A: Any, *, tol: float = 1e-6, rng: Any = None) -> GradientCheck:

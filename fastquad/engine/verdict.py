@@ -38,6 +38,7 @@ from fastquad.engine.trust.by_transform import NOT_SHOWN, certify_by_transform, 
 from fastquad.engine.trust.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
 from fastquad.engine.trust.evidence import SPARE_NATS, against_chance
+from fastquad.engine.trust.proof import certified_radius, prove
 from fastquad.engine.trust.refutation import starts
 from fastquad.engine.trust.rivals import along_free
 from fastquad.engine.trust.sound import of_rows, sound
@@ -143,7 +144,7 @@ def _in_units_of_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     verdict, told = yield from in_units_of_noise(problem, outcome, judge)
     status, found = verdict
     residual, noise = (outcome.residual, outcome.noise) if found.x is told.x else (found.residual, None)
-    return Verdict(status, replace(found, residual=residual, noise=noise, entries=outcome.entries))
+    return Verdict(status, replace(found, residual=residual, noise=noise, entries=outcome.entries, proof=None))
 
 
 def _small(problem: Problem) -> bool:
@@ -196,7 +197,13 @@ def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]
 
 def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """The verdict on an answer that fits to rounding: that of its certificate, with x cleaned of rounding."""
-    prior, found = problem.prior, (yield from _certificate(problem, outcome))
+    prior, ground = problem.prior, (yield from prove(problem, outcome.x, outcome.known))
+    if ground is not None and ground.proof is not None:
+        found = Certificate(ground.x, ground.residual, Status.PROVEN, ground.note, error=ground.error)
+    else:
+        found = yield from _certificate(problem, outcome)
+        if ground is not None:
+            found = ground.weighed(found)
     status, note = found.status, f"{outcome.note} {found.doubt}".strip()
     if not problem.admits(found.x):
         note = f"{note} But x is not as `prior` says.".strip()
@@ -207,8 +214,9 @@ def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     nonzeros = int(np.count_nonzero(found.x))
     if status is Status.EXACT and problem.k is not None and nonzeros != problem.k:
         note = f"{note} It has {nonzeros} nonzeros, not k = {problem.k} as was given.".strip()
-    outcome.x, outcome.residual, outcome.note, outcome.rival = found.x, found.residual, note, found.twin
+    outcome.x, outcome.residual, outcome.note = found.x, found.residual, note
     outcome.error = found.error if status.success else None
+    outcome.rival, outcome.proof = found.twin, None if ground is None else ground.proof
     return Verdict(status, outcome)
 
 
@@ -243,7 +251,10 @@ def _for_most(problem: Problem, outcome: Outcome, outliers: Indices) -> Asks[Ver
 
 def _in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """The verdict on signal in noise, less certain if another signal is measured with it."""
-    return _with_second((yield from _alone(problem, outcome)))
+    verdict = _with_second((yield from _alone(problem, outcome)))
+    if verdict.status is Status.CONVERGED:
+        verdict.outcome.proof = yield from certified_radius(problem, verdict.outcome.x)
+    return verdict
 
 
 def _with_second(verdict: Verdict) -> Verdict:

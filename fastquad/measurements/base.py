@@ -327,6 +327,15 @@ class Measurements(ABC):
             S += np.tensordot(r[part].T, A, axes=1)
         return r, symmetrised(S)
 
+    def _inner(self, D: Number, n_threads: int) -> Number:
+        """`Re <Ã_i, D>`, (m,), for a symmetric (Hermitian) D (n, n): what `weighted_sum` is the transpose of."""
+        flat = D.conj().reshape(-1)
+        return np.concatenate([(A.reshape(len(A), -1) @ flat).real for _, A in self._blocks()])
+
+    def _sizes(self, n_threads: int) -> Number:
+        """`‖Ã_i‖_F` or little more, (m,)."""
+        return np.concatenate([frobenius(A) for _, A in self._blocks()])
+
     def _factors(self) -> Number:
         """B, (m, R, n), such that `x^T A_i x = ‖B_i x‖²`; R = 0 where A is not stored as such factors."""
         return np.empty((self.m, 0, self.n))
@@ -423,6 +432,12 @@ def symmetrised(S: Number) -> Number:
     S = S + S.transpose(0, 2, 1).conj()
     S /= 2
     return S
+
+
+def frobenius(A: Number) -> Number:
+    """The Frobenius norms of a stack of matrices."""
+    flat = A.reshape(len(A), -1)
+    return np.sqrt(np.vecdot(flat, flat).real)
 
 
 def size(nbytes: int) -> str:

@@ -180,6 +180,35 @@ class WeightedSum(Contraction):
 
 
 @dataclass(frozen=True, slots=True)
+class Inner(Contraction):
+    """Answered with `<Ã_i, D>`, (m,), for a symmetric D (n, n): the transpose of `WeightedSum`."""
+
+    D: Float
+
+    def cost(self, A: Measurements) -> float:
+        return 1.0
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A._inner(self.D, n_threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes(Contraction):
+    """Answered with `‖Ã_i‖_F` or little more, (m,), read-only; A is read for it once a solve."""
+
+    once = True
+    kept = False
+
+    def cost(self, A: Measurements) -> float:
+        return 1.0
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        sizes = A._sizes(n_threads)
+        sizes.flags.writeable = False
+        return sizes
+
+
+@dataclass(frozen=True, slots=True)
 class Diagonals(Contraction):
     """Answered with `diag(A_i)`, (m, n), read-only; A is read for it once a solve."""
 

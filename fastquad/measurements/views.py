@@ -100,6 +100,14 @@ class RealView(_View):
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
         return as_real(self.inner._weighted_sum(w, n_threads))
 
+    def _inner(self, D: Number, n_threads: int) -> Number:
+        # Of D only what is Hermitian counts.
+        whole = D[::2, ::2] + D[1::2, 1::2] + 1j * (D[1::2, ::2] - D[::2, 1::2])
+        return self.inner._inner(whole, n_threads)
+
+    def _sizes(self, n_threads: int) -> Number:
+        return self.inner._sizes(n_threads) * np.sqrt(2)
+
     def _diagonals(self, n_threads: int) -> Number:
         return np.repeat(self.inner._diagonals(n_threads), 2, axis=1)
 
@@ -158,6 +166,12 @@ class ComplexView(_View):
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
         return self.inner._weighted_sum(w, n_threads).astype(np.complex128)
 
+    def _inner(self, D: Number, n_threads: int) -> Number:
+        return self.inner._inner(np.ascontiguousarray(D.real), n_threads)
+
+    def _sizes(self, n_threads: int) -> Number:
+        return self.inner._sizes(n_threads)
+
     def _diagonals(self, n_threads: int) -> Number:
         return self.inner._diagonals(n_threads)
 
@@ -205,6 +219,12 @@ class RealPart(_View):
 
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
         return np.ascontiguousarray(self.inner._weighted_sum(w, n_threads).real)
+
+    def _inner(self, D: Number, n_threads: int) -> Number:
+        return self.inner._inner(D.astype(np.complex128), n_threads)
+
+    def _sizes(self, n_threads: int) -> Number:
+        return self.inner._sizes(n_threads)
 
     def _diagonals(self, n_threads: int) -> Number:
         return self.inner._diagonals(n_threads)

@@ -29,11 +29,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fastquad as fq
-from benchmarks.studies.campaign import everyday, hidden_twins, kinds, knowledge, mismatch, structures, subsystems
+from benchmarks.studies.campaign import (
+    everyday,
+    hidden_twins,
+    kinds,
+    knowledge,
+    mismatch,
+    proofs,
+    structures,
+    subsystems,
+)
 from benchmarks.studies.campaign.problems import CLASSES, Array, Case
 
 #: Modules that register their classes.
-_MODULES = (structures, kinds, knowledge, mismatch, subsystems, hidden_twins, everyday)
+_MODULES = (structures, kinds, knowledge, mismatch, subsystems, hidden_twins, everyday, proofs)
 # A budget that does not depend on what else the machine does; the time is for what hangs.
 _MAX_PASSES, _MAX_SECONDS = 300, 30.0
 #: How often a problem is posed in which way.

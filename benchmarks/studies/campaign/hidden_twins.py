@@ -25,7 +25,7 @@ from benchmarks.studies.campaign.problems import (
 BY_NAME = ("planted twin", "complex planted twin")
 
 
-def _blind_to(A: Array, D: Array) -> Array:
+def blind_to(A: Array, D: Array) -> Array:
     """A without its component along a Hermitian D."""
     along = np.einsum("ijk,jk->i", A, D.conj(), optimize=True) / np.sum(np.abs(D) ** 2)
     return A - along[:, None, None] * D
@@ -41,7 +41,7 @@ def planted_twin(rng: Generator) -> Case:
     n = size(rng, 8, 24)
     u, v = rng.standard_normal((2, n))
     A = symmetric(rng, int(rng.uniform(1.6, 4) * n), n)
-    return _of_one(_blind_to(A, np.outer(u, u) - np.outer(v, v)), u)
+    return _of_one(blind_to(A, np.outer(u, u) - np.outer(v, v)), u)
 
 
 @hostile
@@ -51,7 +51,7 @@ def complex_planted_twin(rng: Generator) -> Case:
     m = int(rng.uniform(3.5, 7) * n)
     A = gauss(rng, m, n) + 1j * gauss(rng, m, n)
     A = (A + A.conj().transpose(0, 2, 1)) / 2
-    return _of_one(_blind_to(A, np.outer(u, u.conj()) - np.outer(v, v.conj())), u)
+    return _of_one(blind_to(A, np.outer(u, u.conj()) - np.outer(v, v.conj())), u)
 
 
 @hostile

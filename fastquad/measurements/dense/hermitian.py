@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fastquad._kernels import hermitian as kernels
+from fastquad.measurements.base import Measurements
 from fastquad.measurements.dense.layout import GROUP, LANES, pad
 from fastquad.measurements.dense.packed import PackedTensor
 from fastquad.system import threads
@@ -47,6 +48,12 @@ class PackedHermitianTensor(PackedTensor):
         out, share = W.view(np.float64), min(1.0, 2 * self.share_of_rows(support.size))
         values = values.view(np.float64)
         self._run(kernels.products_on, self.blocks, support, values, out, n_threads=n_threads, share=share)
+
+    def _inner(self, D: Number, n_threads: int) -> Number:
+        return Measurements._inner(self, D, n_threads)
+
+    def _sizes(self, n_threads: int) -> Number:
+        return Measurements._sizes(self, n_threads)
 
     def _diagonals(self, n_threads: int) -> Number:
         d = np.empty((self.m, self.n))

@@ -6,6 +6,7 @@ measurements, so a pass goes at the speed of memory for any n.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from fastquad._kernels import packed as kernels
 from fastquad.measurements.dense.chunks import StoredTensor
-from fastquad.measurements.dense.layout import GROUP, LANES, as_stored, pad, put, row_dtype, unpacked
+from fastquad.measurements.dense.layout import GROUP, LANES, as_stored, pad, places, put, row_dtype, unpacked
 from fastquad.system import threads
 from fastquad.typing import Float, Indices
 
@@ -105,6 +106,34 @@ class PackedTensor(StoredTensor):
             kernels.weighted, self._stored, weights, sums, n_threads=n_threads,
             chunks=threads.chunks(sums.shape[1], _SUM_ENTRIES),
         )  # fmt: skip
+
+    def _inner(self, D: Float, n_threads: int) -> Float:
+        return self._in_blocks(self._gathered(D), lambda blocks, d: d @ blocks, n_threads)
+
+    def _sizes(self, n_threads: int) -> Float:
+        counts = self._gathered(np.ones((self.n, self.n)))
+        return np.sqrt(self._in_blocks(counts, lambda blocks, count: count @ np.square(blocks), n_threads))
+
+    def _gathered(self, D: Float) -> Float:
+        """The sums of the entries of D that each stored number stands for, (1, entries)."""
+        everything = np.arange(self.n)
+        where = places(everything, everything, self.n).reshape(-1)
+        return np.bincount(where, weights=D.reshape(-1), minlength=self.blocks.shape[1])[None]
+
+    def _in_blocks(self, d: Float, function: Callable[[Float, Float], Float], n_threads: int) -> Float:
+        """A number for each matrix, from a few blocks at a time in double precision."""
+        out = np.empty((len(self.blocks), 1, LANES))
+
+        def task(start: int, stop: int) -> None:
+            out[start:stop] = function(self.blocks[start:stop].astype(np.float64, copy=False), d)
+
+        threads.run(task, threads.chunks(len(self.blocks), self._few), threads.worthwhile(n_threads, self.nbytes))
+        return out.reshape(-1)[: self.m].copy()
+
+    @property
+    def _few(self) -> int:
+        """The number of blocks that a cache holds in double precision."""
+        return max(1, (1 << 20) // (8 * LANES * self.blocks.shape[1]))
 
     def _diagonals(self, n_threads: int) -> Float:
         d = np.empty((self.m, self.n))

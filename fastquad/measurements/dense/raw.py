@@ -8,7 +8,7 @@ import numpy as np
 
 from fastquad._kernels import packed as packed_kernels
 from fastquad._kernels import raw as kernels
-from fastquad.measurements.base import symmetrised
+from fastquad.measurements.base import frobenius, symmetrised
 from fastquad.measurements.dense.chunks import StoredTensor
 from fastquad.measurements.dense.layout import GROUP, LANES, aligned_empty, block_rows, pack_block, pad
 from fastquad.system import threads
@@ -109,6 +109,24 @@ class RawTensor(StoredTensor):
 
     def _pack(self, block: int, out: Float) -> None:
         pack_block(self.array[block * LANES : (block + 1) * LANES], out)
+
+    def _inner(self, D: Float, n_threads: int) -> Float:
+        # D is symmetric, so A_i does for its symmetric part.
+        return self._in_chunks(lambda A: A.reshape(len(A), -1) @ D.reshape(-1), n_threads)
+
+    def _sizes(self, n_threads: int) -> Float:
+        # That of A_i is at least that of its symmetric part.
+        return self._in_chunks(frobenius, n_threads)
+
+    def _in_chunks(self, function: Callable[[Float], Float], n_threads: int) -> Float:
+        """A number for each matrix, from a few matrices at a time in double precision."""
+        out = np.empty(self.m)
+
+        def task(start: int, stop: int) -> None:
+            out[start:stop] = function(self.array[start:stop].astype(np.float64, copy=False))
+
+        threads.run(task, self._chunks(n_threads), n_threads)
+        return out
 
     def _compress(self, U: Float, n_threads: int) -> Float:
         C = np.empty((self.m, U.shape[1], U.shape[1]))

@@ -59,6 +59,9 @@ class BasisTensor(WrappedTensor):
     def _weighted_sum(self, w: Float, n_threads: int) -> Float:
         return self.D.T @ self.inner._weighted_sum(w, n_threads) @ self.D
 
+    def _inner(self, D: Float, n_threads: int) -> Float:
+        return self.inner._inner(np.ascontiguousarray(self.D @ D @ self.D.T), n_threads)
+
     def _diagonals(self, n_threads: int) -> Float:
         if self._dd is None:
             dd = np.empty((self.m, self.n))

@@ -97,6 +97,13 @@ class LowRankTensor(FactoredTensor):
         rows = self._rows_of_A.reshape(-1, self.n)
         return symmetrised(np.stack([vectors.T @ (rows * weight) for weight in each]))
 
+    def _inner(self, D: Number, n_threads: int) -> Number:
+        forms = np.einsum("irj,irj->ir", self._rows_of_A, self._a @ D.T).real
+        return np.sum(self.weights * forms, axis=1)
+
+    def _sizes(self, n_threads: int) -> Number:
+        return np.sum(np.abs(self.weights) * np.sum(np.abs(self._a) ** 2, axis=2), axis=1)
+
     def _diagonals(self, n_threads: int) -> Number:
         return self._weighted(np.abs(self._a) ** 2).sum(axis=1)
 

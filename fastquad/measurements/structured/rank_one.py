@@ -75,6 +75,12 @@ class RankOneTensor(FactoredTensor):
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
         return symmetrised(np.stack([self._a.T @ (self._rows_of_A * column[:, None]) for column in w.T]))
 
+    def _inner(self, D: Number, n_threads: int) -> Number:
+        return np.einsum("ij,ij->i", self._rows_of_A, self._a @ D.T).real
+
+    def _sizes(self, n_threads: int) -> Number:
+        return np.sum(np.abs(self._a) ** 2, axis=1)
+
     def _diagonals(self, n_threads: int) -> Number:
         return np.abs(self._a) ** 2
 

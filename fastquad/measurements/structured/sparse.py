@@ -133,6 +133,14 @@ class SparseTensor(Measurements):
         self._pairs.times(np.ascontiguousarray(w, dtype=self.number), S)
         return np.ascontiguousarray(S.T).reshape(-1, self.n, self.n)
 
+    def _inner(self, D: Number, n_threads: int) -> Number:
+        terms = (self._values * D.conj()[self._j, self._k]).real
+        return np.bincount(self._i, weights=terms, minlength=self.m)
+
+    def _sizes(self, n_threads: int) -> Number:
+        squares = np.abs(self._values.astype(self.number, copy=False)) ** 2
+        return np.sqrt(np.bincount(self._i, weights=squares, minlength=self.m))
+
     def _sweep(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
         on_diagonal = np.flatnonzero(self._j == self._k)
         r = c - self._measure(z, n_threads)
