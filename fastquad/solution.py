@@ -228,7 +228,9 @@ class Solution:
 
     def __getitem__(self, index: Any) -> Self:
         """Only for type checkers, to which `solve` returns a Solution: `solve(A, Y)[i]` is that of a batch."""
-        raise TypeError("a Solution is the answer for one signal: only that of a batch, y of shape (b, m), has an index.")
+        raise TypeError(
+            "a Solution is the answer for one signal: only that of a batch, y of shape (b, m), has an index."
+        )
 
     #: Without this, an index would make it iterable.
     __iter__: ClassVar[None] = None
@@ -244,7 +246,18 @@ class Solution:
         >>> row["status"], row["success"], row["nonzeros"]
         ('EXACT', True, 3)
         """
-        names = ("status", "success", "method", "n_iter", "n_passes", "residual", "noise", "error", "elapsed", "message")
+        names = (
+            "status",
+            "success",
+            "method",
+            "n_iter",
+            "n_passes",
+            "residual",
+            "noise",
+            "error",
+            "elapsed",
+            "message",
+        )
         row = {name: _plain(getattr(self, name)) for name in names}
         return {**row, "nonzeros": len(self.support), "outliers": None if self.outliers is None else len(self.outliers)}
 

@@ -1,7 +1,7 @@
 """Products with sparse rows, of which the empty ones are not kept: see fastquad/measurements/structured/sparse.py."""
 
-# The rows of one matrix are next to each other: those of matrix i are firsts[i] <= t < firsts[i + 1]. `by_column` has the
-# rows again, in the order of their coordinates: those of coordinate k are column_firsts[k] to column_firsts[k + 1].
+# The rows of one matrix are next to each other: those of matrix i are firsts[i] <= t < firsts[i + 1]. `by_column` has
+# the rows again, in the order of their coordinates: those of coordinate k are column_firsts[k] to column_firsts[k + 1].
 
 ctypedef fused number:
     double

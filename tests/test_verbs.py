@@ -120,6 +120,9 @@ def test_the_pattern_of_a_sparse_gram_is_that_of_the_graph():
     assert A.gram_kind == "sparse"
     assert G.nnz == n + 2 * (n - 1)
     assert G.has_canonical_format
+    # A coordinate that nothing measures has a place on the diagonal.
+    alone, _ = fq.SparseTensor.from_entries([0], [0], [0], [1.0], m=1, n=2).gram(np.ones(2), [1.0], [1.0])
+    assert alone.nnz == 2
     assert (G != G.T).nnz == 0
 
 
@@ -167,7 +170,8 @@ def test_a_batch_shares_a_pass(kind):
         yield Step(x, 1.0)
         return Outcome(x, 1.0)
 
-    problem = type("Problem", (), {"m": M, "n": N, "dtype": A.dtype, "noise": None, "sigma": 0.0, "turning": 0})()
+    said = {"noise": None, "sigma": 0.0, "turning": 0, "gauge": "sign", "by_verbs": False}
+    problem = type("Problem", (), {"m": M, "n": N, "dtype": A.dtype, **said})()
     solutions = drive(A, [Run(problem, steps(x), "toy", Limits(), signal=i) for i, x in enumerate(points)])
     assert [solution.n_passes for solution in solutions] == [pytest.approx(3.0)] * 3
     for x, answer in zip(points, seen[:3], strict=True):

@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -72,6 +72,8 @@ class Measurements(ABC):
     #: What `gram` answers with: a "dense" matrix, a "sparse" one, or None where it should not be asked, because `along`
     #: and `gradient` are far cheaper.
     gram_kind: str | None = "dense"
+    #: Whether x is found and judged by these verbs, `along`, `gradient` and `gram`, rather than by products and blocks.
+    by_verbs: bool = False
 
     @property
     def complex(self) -> bool:
@@ -362,6 +364,15 @@ class Measurements(ABC):
     def _along(self, x: Number, v: Number, n_threads: int) -> Number:
         return np.concatenate([along_of(W, v) for _, W in self._product_chunks(x, n_threads)])
 
+    def _sizes(self, x: Number) -> Number:
+        """The size of the terms of `x^* Ã_i x`, (m,), to which it is rounded: `|x|^T |Ã_i| |x|` where that is known."""
+        z: Number = np.abs(self._measure(x, 1))
+        return z + float(z.mean())
+
+    def _edges(self) -> Edges | None:
+        """The matrices as one sparse matrix, where they are stored so: see `Edges`."""
+        return None
+
     def _gradient(self, x: Number, w: Number, n_threads: int) -> Number:
         g = np.zeros(self.n, dtype=self.number)
         for part, W in self._product_chunks(x, n_threads):
@@ -473,6 +484,20 @@ class Measurements(ABC):
         if indices.size and (indices.min() < 0 or indices.max() >= self.n):
             raise ValueError(f"`{name}` must lie between 0 and {self.n - 1}, got {indices.min()} to {indices.max()}.")
         return np.ascontiguousarray(indices, dtype=np.intp)
+
+
+class Edges(NamedTuple):
+    """Measurements as linear ones of the products of the coordinates that they see together.
+
+    `y = M t` with `t = (|x_1|², …, |x_n|², Re x̄_j x_k, Im x̄_j x_k)`: the real parts for all pairs j < k that some
+    matrix has, and behind them the imaginary parts if signals are complex. M is a scipy.sparse.csr_array.
+    """
+
+    M: Any
+    j: Indices
+    k: Indices
+    n: int
+    complex: bool
 
 
 class _Part(Measurements):

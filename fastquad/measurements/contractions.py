@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fastquad.measurements.base import Measurements, along_of, gradient_of, gram_of
+from fastquad.measurements.base import Edges, Measurements, along_of, gradient_of, gram_of
 from fastquad.numerics.transform import DenseTransform, Transform
 from fastquad.typing import Float, Indices
 
@@ -243,6 +243,33 @@ class Gram(_AtPoint):
     def from_products(self, W: Float) -> tuple[Float, Float]:
         """The answer from the products of x, which are overwritten."""
         return gram_of(W, self.d, self.r)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes(Contraction):
+    """Answered with the size of the terms of `x^* Ã_i x`, (m,), to which each measurement is rounded."""
+
+    x: Float
+
+    def cost(self, A: Measurements) -> float:
+        return Products(self.x).cost(A)
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A._sizes(self.x)
+
+
+@dataclass(frozen=True, slots=True)
+class SparseMatrices(Contraction):
+    """Answered with all matrices as one sparse matrix, `fastquad.measurements.base.Edges`; None where there is none."""
+
+    kept = False
+    reads = False
+
+    def cost(self, A: Measurements) -> float:
+        return 1.0 if A.gram_kind == "sparse" else 0.0
+
+    def answer(self, A: Measurements, n_threads: int) -> Edges | None:
+        return A._edges()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fastquad.measurements.base import Measurements
+from fastquad.measurements.base import Edges, Measurements
 from fastquad.measurements.wrapped import WrappedTensor
 from fastquad.numerics.transform import Transform
 from fastquad.typing import Indices, Number
@@ -37,6 +37,11 @@ class _View(WrappedTensor):
 
     def cost_of_diagonals(self) -> float:
         return self.inner.cost_of_diagonals()
+
+    @property
+    def by_verbs(self) -> bool:  # type: ignore[override]
+        """Whether the inner tensor is judged by the verbs of its Jacobian."""
+        return self.inner.by_verbs
 
     @property
     def by_transform(self) -> bool:  # type: ignore[override]
@@ -106,6 +111,12 @@ class RealView(_View):
 
     def _gram(self, x: Number, d: Number, r: Number, n_threads: int) -> tuple[Any, Number]:
         return self.inner._gram(x.view(np.complex128), d, r, n_threads)
+
+    def _sizes(self, x: Number) -> Number:
+        return self.inner._sizes(x.view(np.complex128))
+
+    def _edges(self) -> Edges | None:
+        return self.inner._edges()
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
@@ -259,6 +270,15 @@ class RealPart(_View):
             return super()._gram(x, d, r, n_threads)
         G, g = self.inner._gram(x.astype(np.complex128), d, r, n_threads)
         return G[::2][:, ::2], np.ascontiguousarray(g[::2])
+
+    def _sizes(self, x: Number) -> Number:
+        return self.inner._sizes(x.astype(np.complex128))
+
+    def _edges(self) -> Edges | None:
+        edges = self.inner._edges()
+        if edges is None:
+            return None
+        return Edges(edges.M[:, : edges.n + edges.j.size], edges.j, edges.k, edges.n, False)
 
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
         return np.ascontiguousarray(self.inner._weighted_sum(w, n_threads).real)

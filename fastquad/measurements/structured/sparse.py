@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from fastquad import arguments
 from fastquad._kernels import sparse as kernel
-from fastquad.measurements.base import Measurements, symmetrised
+from fastquad.measurements.base import Edges, Measurements, symmetrised
 from fastquad.typing import Float, Indices, Number
 
 # The largest number of pairs of rows, Σ_i s_i² for s_i rows in a matrix, for which `gram` is sparse: a guess, at which
@@ -59,6 +59,8 @@ class SparseTensor(Measurements):
     >>> A.measure([1.0, 2.0, 3.0])
     array([14., -2.])
     """
+
+    by_verbs = True
 
     def __init__(self, matrices: Any) -> None:
         self._fill(*_entries(matrices))
@@ -186,6 +188,28 @@ class SparseTensor(Measurements):
         p *= 2
         return p[:, 0]
 
+    def _sizes(self, x: Number) -> Number:
+        size = np.abs(x)
+        return _sums(self._i, size[self._j] * np.abs(self._values) * size[self._k], self.m)
+
+    def _edges(self) -> Edges:
+        from scipy import sparse
+
+        n = self.n
+        upper = np.flatnonzero(self._j < self._k)
+        alone = np.flatnonzero(self._j == self._k)
+        pairs, which = np.unique(self._j[upper] * n + self._k[upper], return_inverse=True)
+        # Ã_jk x̄_j x_k and its conjugate from the lower half.
+        values = 2 * self._values[upper]
+        rows, columns = [self._i[alone], self._i[upper]], [self._j[alone], n + which]
+        data = [self._values[alone].real, values.real]
+        if self.complex:
+            rows, columns, data = [*rows, self._i[upper]], [*columns, n + pairs.size + which], [*data, -values.imag]
+        width = n + pairs.size * (2 if self.complex else 1)
+        places = np.concatenate(rows), np.concatenate(columns)
+        M = sparse.csr_array((np.concatenate(data), places), shape=(self.m, width))
+        return Edges(M, pairs // n, pairs % n, n, self.complex)
+
     def _along(self, x: Number, v: Number, n_threads: int) -> Number:
         p, columns = self._at_rows(x), v.reshape(self.n, -1)
         out = np.empty((self.m, columns.shape[1]))
@@ -312,7 +336,8 @@ class _Pattern(NamedTuple):
         by_column = np.argsort(row_j, kind="stable")
         column_firsts = np.searchsorted(row_j[by_column], np.arange(n + 1))
         seen = sparse.csr_array((np.ones(row_i.size, dtype=np.float32), (row_i, row_j)), shape=(m, n))
-        blocks = (seen.T @ seen).tocsc()
+        # Coordinates that nothing measures are on the diagonal, too.
+        blocks = sparse.csc_array(seen.T @ seen + sparse.eye_array(n, dtype=np.float32))
         blocks.sort_indices()
         indices, indptr = blocks.indices.astype(np.intc), blocks.indptr.astype(np.intc)
         if not pairs:
