@@ -196,6 +196,8 @@ def solve(
                 norm=norms[i], noise=model, tol=tol, rng=rngs[i], memory=room, resume=resume,
                 fixed=fixed, bilinear=measurements.bilinear, groups=groups, gauge=measurements.gauge,
                 max_passes=limits.max_passes, by_transform=measurements.by_transform and _says_little(prior),
+                by_verbs=measurements.by_verbs and not outliers and _says_little(prior, fixed=True),
+                gram=measurements.gram_kind,
             )  # fmt: skip
             if not Y[i].any() and getattr(prior, "fixed", None):
                 raise ValueError("`y` must not be all zero where values of x are fixed.")
@@ -408,11 +410,13 @@ def _check_prior(prior: Any, n: int) -> None:
     prior.check(n)
 
 
-def _says_little(prior: Prior | None) -> bool:
-    """Whether a prior says nothing about single coordinates."""
+def _says_little(prior: Prior | None, *, fixed: bool = False) -> bool:
+    """Whether a prior says nothing about single coordinates; with `fixed`, nothing but the values of some."""
     if not isinstance(prior, Sparse):
         return prior is None
-    given = (prior.support, prior.fixed, prior.groups, prior.partial)
+    if fixed and (prior.k is not None or prior.nonnegative or prior.basis is not None):
+        return False
+    given = (prior.support, None if fixed else prior.fixed, prior.groups, prior.partial)
     return all(each is None or each is False for each in given)
 
 

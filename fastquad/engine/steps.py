@@ -124,6 +124,8 @@ class Outcome:
     method: str | None = None
     entries: Entries | None = None
     known: Known | None = None
+    #: The normal equations of a method that works by the verbs of the Jacobian: see `fastquad.engine.verbs`.
+    normals: Any = None
 
 
 Steps = Generator[Request | Step | Belief | Note | Stage | Snapshot, Any, Outcome]

@@ -35,6 +35,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
 from fastquad.engine.trust.answer import Known
 from fastquad.engine.trust.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
+from fastquad.engine.trust.by_verbs import judge_by_verbs
 from fastquad.engine.trust.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
 from fastquad.engine.trust.evidence import SPARE_NATS, against_chance
@@ -111,6 +112,8 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         return Verdict(status, replace(outcome, note=doubt, rival=rival))
     if outcome.end in (End.STOPPED, End.DIVERGED):
         return Verdict(_AS_IT_ENDED[outcome.end], outcome)
+    if outcome.normals is not None or (problem.by_verbs and not products_affordable(problem)):
+        return Verdict(*(yield from judge_by_verbs(problem, outcome)))
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
     determined = free - problem.turning < problem.m
     if exact_enough(problem, outcome.residual):

@@ -32,7 +32,7 @@ from fastquad.engine.steps import Stage as Announced
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Diagonals
 from fastquad.numerics.levenberg_marquardt import Rule
-from fastquad.solvers import bilinear, gibbs, structured
+from fastquad.solvers import bilinear, gibbs, structured, verbs
 from fastquad.solvers.amp import search as amp
 from fastquad.solvers.amp import warm
 from fastquad.solvers.amp.ensemble import affordable
@@ -85,6 +85,8 @@ class Auto(Solver):
     def steps(self, problem: Problem) -> Steps:
         if guided(problem):
             return (yield from guided_steps(problem))
+        if problem.by_verbs and problem.m >= problem.unknowns - len(problem.fixed):
+            return (yield from verbs.search(problem))
         desk = _Desk(problem)
         for stage in desk.stages():
             yield Announced(getattr(stage, "__name__", "").replace("_", " "))
