@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from enum import Enum
+from enum import StrEnum
 from html import escape
-from typing import Any, overload
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,68 +16,113 @@ from fastquad import arguments
 from fastquad.typing import Float, Indices, Number
 
 
-class Status(Enum):
-    """Why a solve stopped. The value is the sentence for the user, with the remedy in it.
+class Status(StrEnum):
+    """Why a solve stopped. A member equals its name as a string; its `sentence` says what to do.
 
     Examples
     --------
     >>> import fastquad as fq
     >>> fq.Status.EXACT.success, fq.Status.MAX_TIME.success
     (True, False)
+    >>> fq.Status.EXACT == "EXACT", fq.Status.EXACT
+    (True, <Status.EXACT>)
     >>> fq.Status.MAX_TIME.sentence
     'Out of time. Raise `max_time`, or start from this answer with x0=solution.x.'
     """
 
+    #: The sentence for the user, with the remedy in it.
+    sentence: str
+    #: Whether the answer can be trusted; never so when a budget ended the solve.
+    success: bool
+
+    def __new__(cls, name: str, sentence: str, success: bool = False) -> Self:
+        """A member that is the string `name`."""
+        member = str.__new__(cls, name)
+        member._value_, member.sentence, member.success = name, sentence, success
+        return member
+
+    def __repr__(self) -> str:
+        return f"<Status.{self.name}>"
+
+    PROVEN = (
+        "PROVEN",
+        "Proven: x fits every measurement to rounding, and a proof that can be checked again says that no other signal "
+        "does, up to sign.",
+        True,
+    )
     EXACT = (
+        "EXACT",
         "Exact: the relative residual is below 1e-9 with fewer free coordinates than independent measurements, and A "
-        "has no structure that lets another signal fit, so x is certified up to sign."
+        "has no structure that lets another signal fit, so x is certified up to sign.",
+        True,
     )
     EXACT_FOR_MOST = (
+        "EXACT_FOR_MOST",
         "Exact but for outliers: x fits more than half of the measurements to 1e-9, more than chance could explain, so "
-        "that it is certified up to sign if these are sound."
+        "that it is certified up to sign if these are sound.",
+        True,
     )
-    CONVERGED = "Converged: the stopping test of the method was met."
+    CONVERGED = (
+        "CONVERGED",
+        "Converged: the stopping test of the method was met.",
+        True,
+    )
     UNDETERMINED = (
+        "UNDETERMINED",
         "The residual is zero, but x has at least as many free coordinates as there are measurements, so many "
         "signals fit as well and this proves nothing. Use more measurements, or a method or prior that gives a "
-        "sparser x (method='auto', a larger beta)."
+        "sparser x (method='auto', a larger beta).",
     )
-    ISOLATED = (
-        "A solution: the residual is zero, and no other signal near x fits. But there are only as many independent "
-        "measurements as unknowns, so that others may exist further away. Use more measurements."
+    UNDECIDED = (
+        "UNDECIDED",
+        "Undecided: x fits, and no other signal was found that does, but the evidence falls short of ruling one out. "
+        "Use more measurements, or more knowledge of the signal.",
     )
     AMBIGUOUS = (
+        "AMBIGUOUS",
         "Ambiguous: x fits, but another signal fits as well, because of the structure of A or because noise hides the "
-        "difference. Use measurements without that structure, more of them, or more knowledge of the signal to choose."
+        "difference. Use measurements without that structure, more of them, or more knowledge of the signal to choose.",
     )
     NOISY = (
+        "NOISY",
         "Found, but the data are too noisy to call it a success: see `error` for how far off x may be. Use more "
-        "measurements, or less noisy ones."
+        "measurements, or less noisy ones.",
     )
     STAGNATED = (
+        "STAGNATED",
         "Stagnated: the steps became negligible while the residual did not. Try another start (x0), more "
-        "measurements, or method='auto'; with noisy data, pass the level as `noise`."
+        "measurements, or method='auto'; with noisy data, pass the level as `noise`.",
     )
     EMPTY_SUPPORT = (
+        "EMPTY_SUPPORT",
         "Stagnated, from a poor start: no coordinate passed the support test. Lower `alpha`, start from all "
-        "coordinates (start='full') or another x0, or use method='auto'."
+        "coordinates (start='full') or another x0, or use method='auto'.",
     )
-    MAX_ITER = "Out of iterations. Raise `max_iter`, or start from this answer with x0=solution.x."
-    MAX_PASSES = "Out of passes over A. Raise `max_passes`, or start from this answer with x0=solution.x."
-    MAX_TIME = "Out of time. Raise `max_time`, or start from this answer with x0=solution.x."
-    DIVERGED = "Diverged: the iterates grew without bound. Use a smaller step, another start (x0), or method='auto'."
-    STOPPED = "Stopped by the callback."
-    TRIVIAL = "Every measurement is zero: x = 0 explains them, and nothing shows another signal that does."
-
-    @property
-    def sentence(self) -> str:
-        """The sentence for the user."""
-        return self.value
-
-    @property
-    def success(self) -> bool:
-        """Whether the answer can be trusted: exact, or converged; never merely out of budget."""
-        return self in (Status.EXACT, Status.EXACT_FOR_MOST, Status.CONVERGED, Status.TRIVIAL)
+    MAX_ITER = (
+        "MAX_ITER",
+        "Out of iterations. Raise `max_iter`, or start from this answer with x0=solution.x.",
+    )
+    MAX_PASSES = (
+        "MAX_PASSES",
+        "Out of passes over A. Raise `max_passes`, or start from this answer with x0=solution.x.",
+    )
+    MAX_TIME = (
+        "MAX_TIME",
+        "Out of time. Raise `max_time`, or start from this answer with x0=solution.x.",
+    )
+    DIVERGED = (
+        "DIVERGED",
+        "Diverged: the iterates grew without bound. Use a smaller step, another start (x0), or method='auto'.",
+    )
+    STOPPED = (
+        "STOPPED",
+        "Stopped by the callback.",
+    )
+    TRIVIAL = (
+        "TRIVIAL",
+        "Every measurement is zero: x = 0 explains them, and nothing shows another signal that does.",
+        True,
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,6 +161,16 @@ class Solution:
         One entry a step: "residual", "n_passes", "elapsed", and "distance" where `x_true` was given.
     elapsed : float
         Seconds.
+    rival : array of shape (n,) or None
+        Another signal that fits as well, where one was found: the witness of AMBIGUOUS and UNDETERMINED.
+    proof : object or None
+        What a proof rests on, where there is one; `fastquad.testing.check_proof` checks it again.
+    noise_model : object or None
+        The model of the noise with what was learnt of it.
+    gauge : str
+        What no measurement can tell of x: its "sign", its "phase", and more; for `fastquad.distance`.
+
+    `bool(solution)` is `success`.
 
     Examples
     --------
@@ -125,7 +180,7 @@ class Solution:
     >>> solution.status.name, solution.success, len(solution.support)
     ('EXACT', True, 3)
     >>> sorted(solution.to_dict())[:4]
-    ['elapsed', 'error', 'history', 'message']
+    ['elapsed', 'error', 'gauge', 'history']
     """
 
     x: Number
@@ -143,9 +198,13 @@ class Solution:
     outliers: Indices | None
     history: dict[str, Float]
     elapsed: float
+    rival: Number | None = None
+    proof: Any = None
+    noise_model: Any = None
+    gauge: str = "sign"
 
     def __post_init__(self) -> None:
-        for array in (self.x, self.support, self.stderr, self.outliers):
+        for array in (self.x, self.support, self.stderr, self.outliers, self.rival):
             if array is not None:
                 array.flags.writeable = False
 
@@ -162,6 +221,32 @@ class Solution:
         return all(_same(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        """Whether the answer can be trusted."""
+        return self.success
+
+    def __getitem__(self, index: Any) -> Self:
+        """Only for type checkers, to which `solve` returns a Solution: `solve(A, Y)[i]` is that of a batch."""
+        raise TypeError("a Solution is the answer for one signal: only that of a batch, y of shape (b, m), has an index.")
+
+    #: Without this, an index would make it iterable.
+    __iter__: ClassVar[None] = None
+
+    def to_row(self) -> dict[str, Any]:
+        """What fits in a row of a table: the numbers and words, without arrays; `support` as its size.
+
+        Examples
+        --------
+        >>> import fastquad as fq
+        >>> problem = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+        >>> row = fq.solve(problem.A, problem.y).to_row()
+        >>> row["status"], row["success"], row["nonzeros"]
+        ('EXACT', True, 3)
+        """
+        names = ("status", "success", "method", "n_iter", "n_passes", "residual", "noise", "error", "elapsed", "message")
+        row = {name: _plain(getattr(self, name)) for name in names}
+        return {**row, "nonzeros": len(self.support), "outliers": None if self.outliers is None else len(self.outliers)}
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -214,6 +299,14 @@ class SolutionBatch(Sequence[Solution]):
         return self._solutions == other._solutions if isinstance(other, SolutionBatch) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        """No one answer: some of a batch may be a success and others not."""
+        raise TypeError("the truth of a batch is not defined: use `batch.success.all()` or `batch.success.any()`.")
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """`Solution.to_row` of each."""
+        return [solution.to_row() for solution in self]
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -310,6 +403,26 @@ class SolutionBatch(Sequence[Solution]):
         """Seconds of each, (b,)."""
         return np.array([solution.elapsed for solution in self])
 
+    @property
+    def rival(self) -> list[Number | None]:
+        """Another signal that fits as well as each, where one was found."""
+        return [solution.rival for solution in self]
+
+    @property
+    def proof(self) -> list[Any]:
+        """The proof of each, where there is one."""
+        return [solution.proof for solution in self]
+
+    @property
+    def noise_model(self) -> list[Any]:
+        """The model of the noise of each."""
+        return [solution.noise_model for solution in self]
+
+    @property
+    def gauge(self) -> list[str]:
+        """What no measurement can tell of each."""
+        return [solution.gauge for solution in self]
+
 
 def _same(a: Any, b: Any) -> bool:
     """Whether two fields are equal, NaN to NaN too."""
@@ -328,6 +441,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray):
         return {"real": value.real.tolist(), "imag": value.imag.tolist()} if np.iscomplexobj(value) else value.tolist()
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -19,7 +19,11 @@ from fastquad.solution import Solution, SolutionBatch, Status
 from fastquad.system.files import replacing
 
 _FORMAT = "fastquad solution"
-_ARRAYS = ("x", "support", "stderr", "outliers")
+# The version that is written; files of all versions up to it are read.
+_VERSION = 2
+_ARRAYS = ("x", "support", "stderr", "outliers", "rival")
+# What became of statuses of older versions.
+_RETIRED = {"ISOLATED": Status.UNDECIDED}
 
 
 def save_solutions(solutions: list[Solution], path: str | os.PathLike[str], *, batch: bool) -> None:
@@ -34,7 +38,7 @@ def save_solutions(solutions: list[Solution], path: str | os.PathLike[str], *, b
                 arrays[f"{number}.{name}"] = getattr(solution, name)
         for name, values in solution.history.items():
             arrays[f"{number}.history.{name}"] = values
-    text = json.dumps({"format": _FORMAT, "version": 1, "batch": batch, "solutions": about})
+    text = json.dumps({"format": _FORMAT, "version": _VERSION, "batch": batch, "solutions": about})
     buffer = io.BytesIO()
     np.savez_compressed(buffer, about=np.array(text), **arrays)
     with replacing(Path(path).expanduser(), "path") as stream:
@@ -71,6 +75,8 @@ def load_solution(path: str | os.PathLike[str]) -> Solution | SolutionBatch:
         said = json.loads(str(arrays["about"]))
         if said["format"] != _FORMAT:
             raise ValueError(f"it says {said['format']!r}")
+        if said["version"] > _VERSION:
+            raise ValueError(f"it has version {said['version']}, and this fastquad reads versions up to {_VERSION}")
         found = [_solution(number, about, arrays) for number, about in enumerate(said["solutions"])]
         return SolutionBatch(found) if said["batch"] else found[0]
     except FileNotFoundError:
@@ -83,4 +89,6 @@ def _solution(number: int, about: dict[str, Any], arrays: dict[str, Any]) -> Sol
     start = f"{number}.history."
     history = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
     given: dict[str, Any] = {name: arrays.get(f"{number}.{name}") for name in _ARRAYS}
-    return Solution(**{**about, "status": Status[about["status"]]}, **given, history=history)
+    name = about["status"]
+    status = _RETIRED[name] if name in _RETIRED else Status[name]
+    return Solution(**{**about, "status": status, "success": status.success}, **given, history=history)

@@ -420,9 +420,9 @@ def test_versions(problem, path, fuse):
     interrupted(problem, path, fuse)
     journal = Journal(path)
     header = journal.peek()
-    journal.restart([Record(header.said | {"version": 3}, [])])
+    journal.restart([Record(header.said | {"version": 4}, [])])
     journal.close()
-    with pytest.raises(ValueError, match="has version 3 of the format, this fastquad reads version 2"):
+    with pytest.raises(ValueError, match="has version 4 of the format, this fastquad reads version 3"):
         fq.solve(problem.A, problem.y, checkpoint=path)
     journal = Journal(path)
     known = header.said["problem"] | {"the version of fastquad": "0.0.1"}

@@ -191,3 +191,50 @@ def test_a_home_folder_is_found(problem, tmp_path, monkeypatch):
     fq.solve("~/A.fq", problem.y, checkpoint="~/solve.ck").save("~/solution.npz")
     assert (tmp_path / "solve.ck").is_file()
     assert fq.load_solution("~/solution.npz").success
+
+
+def test_a_status_is_its_name():
+    assert all(status == status.name == str(status) == status.value for status in fq.Status)
+    assert repr(fq.Status.EXACT) == "<Status.EXACT>"
+    assert fq.Status("EXACT") is fq.Status.EXACT
+    assert len({status.sentence for status in fq.Status}) == len(fq.Status)
+
+
+def test_the_truth_of_a_solution_is_its_success(solution, batch, problem):
+    assert solution
+    assert not fq.solve(problem.A, problem.y, method=fq.TWF(), max_iter=1)
+    with pytest.raises(TypeError, match=r"batch\.success\.all"):
+        bool(batch)
+
+
+def test_only_a_batch_has_an_index(solution, batch):
+    with pytest.raises(TypeError, match="y of shape"):
+        solution[0]
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(solution)
+    assert batch[0].x.shape == solution.x.shape
+
+
+def test_a_row_of_a_table_has_no_arrays(solution, batch):
+    row = solution.to_row()
+    assert json.loads(json.dumps(row)) == row
+    assert (row["status"], row["nonzeros"], row["outliers"]) == ("EXACT", 3, None)
+    assert [each["success"] for each in batch.to_rows()] == batch.success.tolist()
+
+
+def test_a_file_of_an_older_version_loads_and_a_newer_one_is_named(solution, tmp_path):
+    solution.save(tmp_path / "solution.npz")
+    with np.load(tmp_path / "solution.npz") as content:
+        arrays = dict(content)
+    about = json.loads(str(arrays["about"]))
+    for version, status, found in ((1, "ISOLATED", fq.Status.UNDECIDED), (1, "EXACT", fq.Status.EXACT)):
+        old = {**about, "version": version}
+        new = ("rival", "proof", "noise_model", "gauge")
+        one = {key: value for key, value in about["solutions"][0].items() if key not in new}
+        old["solutions"] = [{**one, "status": status}]
+        np.savez(tmp_path / "old.npz", **{**arrays, "about": np.array(json.dumps(old))})
+        again = fq.load_solution(tmp_path / "old.npz")
+        assert (again.status, again.success, again.rival) == (found, found.success, None)
+    np.savez(tmp_path / "new.npz", **{**arrays, "about": np.array(json.dumps({**about, "version": 3}))})
+    with pytest.raises(ValueError, match="it has version 3, and this fastquad reads versions up to 2"):
+        fq.load_solution(tmp_path / "new.npz")

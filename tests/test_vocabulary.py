@@ -92,7 +92,7 @@ def test_diagonals_are_read_once_whoever_asks(raw, monkeypatch):
         yield Step(np.ones(N), 1.0)
         return Outcome(np.ones(N), 1.0)
 
-    problem = type("Problem", (), {"m": M, "n": N, "dtype": raw.dtype, "noise": None, "sigma": 0.0, "turning": 0})()
+    problem = type("Problem", (), {"m": M, "n": N, "dtype": raw.dtype, "noise": None, "sigma": 0.0, "turning": 0, "gauge": "sign"})()
     runs = [Run(problem, steps(), "toy", Limits(), signal=i) for i in range(2)]
     solutions = drive(raw, runs)
     assert len(reads) == 1

@@ -36,7 +36,7 @@ from fastquad.engine.run import Run
 from fastquad.solution import Solution, Status
 from fastquad.system.records import Journal, Record
 
-FORMAT, VERSION = "fastquad checkpoint", 2
+FORMAT, VERSION = "fastquad checkpoint", 3
 # The speed of a disk, in bytes a second: an answer that is computed faster than it would be written is not saved.
 _WRITE_SPEED = 1e9
 # Seconds between two snapshots.

@@ -228,7 +228,7 @@ class Run:
             residual=math.inf if math.isnan(outcome.residual) else float(outcome.residual),
             support=np.flatnonzero(x), noise=outcome.noise, stderr=outcome.stderr,
             error=outcome.error, outliers=outcome.outliers, history=dict(zip(names, log.T.copy(), strict=True)),
-            elapsed=self.elapsed,
+            elapsed=self.elapsed, rival=outcome.rival, proof=outcome.proof, gauge=self.problem.gauge,
         )  # fmt: skip
         if self.limits.verbose or _log.isEnabledFor(logging.INFO):
             line = (

@@ -101,6 +101,7 @@ class Outcome:
 
     `free` counts the free coordinates of x (default: its nonzeros). `noise`, `error`, `stderr` and `outliers` are those
     of `Solution`, if the method estimates them. `note` is added to the message. `method` names the stage that found x.
+    `rival` is another signal that fits as well, and `proof` what a proof rests on: see `Solution`.
     `second` is the power of another signal that seems to be measured with x, as a share. `entries` is what the method
     has seen of A's entries, and `known` what it has read for x, so that the verdict need not read it again.
     """
@@ -114,6 +115,8 @@ class Outcome:
     error: float | None = None
     stderr: Float | None = None
     outliers: Indices | None = None
+    rival: Float | None = None
+    proof: Any = None
     second: float = 0.0
     method: str | None = None
     entries: Entries | None = None

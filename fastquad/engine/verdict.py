@@ -6,7 +6,7 @@ The rule, for an answer x with f free coordinates (for most methods, its nonzero
     y = 0                                                        TRIVIAL, or AMBIGUOUS where other signals measure zero
     the callback stopped it; the iterates grew without bound     STOPPED; DIVERGED
     ρ < 1e-9, or within the rounding of A                        what the certificate says: EXACT (CONVERGED within the
-                                                                 rounding), ISOLATED for f = m, AMBIGUOUS where A lets
+                                                                 rounding), UNDECIDED for f = m, AMBIGUOUS where A lets
                                                                  another signal fit as well, UNDETERMINED for f > m
     it fits more than half of y to rounding, beyond chance       EXACT_FOR_MOST (where outliers are allowed for)
     a budget ended it; too noisy; no start                       MAX_ITER, MAX_PASSES, MAX_TIME; NOISY; EMPTY_SUPPORT

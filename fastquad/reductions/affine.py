@@ -100,4 +100,5 @@ def _cut(found: Solution, x_true: Float | None) -> Solution:
     return replace(
         found, x=x, support=np.flatnonzero(x), history=history, error=error,
         stderr=None if found.stderr is None else found.stderr[:-1],
+        rival=None if found.rival is None else found.rival[:-1],
     )  # fmt: skip

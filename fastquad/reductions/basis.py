@@ -111,4 +111,5 @@ def _as_signal(found: Solution, D: Number, distances: list[float] | None) -> Sol
     return replace(
         found, x=x, support=np.flatnonzero(x), history=history, message=f"{found.message} {said}",
         stderr=None if found.stderr is None else np.sqrt(np.abs(D) ** 2 @ found.stderr**2),
+        rival=None if found.rival is None else D @ found.rival,
     )  # fmt: skip

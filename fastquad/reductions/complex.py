@@ -201,7 +201,8 @@ def complex_solution(found: Solution, gauge: str) -> Solution:
         note = " x is real." if real else ""
     stderr = None if found.stderr is None else np.linalg.norm(found.stderr.reshape(-1, 2), axis=1)
     message = found.message.replace("up to sign", f"up to a {gauge}") + note
-    return replace(found, x=x, support=np.flatnonzero(x), stderr=stderr, message=message)
+    rival = None if found.rival is None else complex_signal(found.rival)
+    return replace(found, x=x, support=np.flatnonzero(x), stderr=stderr, message=message, rival=rival)
 
 
 def _turned(x: Number) -> tuple[Number, bool]:

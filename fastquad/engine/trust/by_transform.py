@@ -255,7 +255,7 @@ def _status(case: _Case, entries: Entries | None) -> Asks[tuple[Status, str] | N
         return None
     case.clean()
     if m == case.unknowns:
-        return Status.ISOLATED, f"There are {m} measurements for {case.unknowns} unknowns."
+        return Status.UNDECIDED, f"There are {m} measurements for {case.unknowns} unknowns."
     if not case.spans(need) or not case.no_linear_twin(0.0):
         return None
     entries = entries or (yield from sample_entries(problem))

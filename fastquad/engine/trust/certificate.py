@@ -72,7 +72,7 @@ _SURE = 5.0
 class Certificate(NamedTuple):
     """What is proven about an answer.
 
-    `x` is the answer without the coordinates that are only rounding, `status` EXACT, ISOLATED, AMBIGUOUS or
+    `x` is the answer without the coordinates that are only rounding, `status` EXACT, UNDECIDED, AMBIGUOUS or
     UNDETERMINED, `doubt` the reason against it, `error` the relative error caused by rounding, if it is more than that
     of doubles, and `twin` another signal that fits as well, if one was found.
     """

@@ -165,14 +165,14 @@ class Tests:
         m, n, s = self.problem.m, answer.allowed.size, answer.s
         target = s + 1 if s == n else max(s + 1, min(2 * s, m, n))
         if target > m:
-            return Status.ISOLATED, f"There are {m} measurements for {s} unknowns."
+            return Status.UNDECIDED, f"There are {m} measurements for {s} unknowns."
         if (self.overdetermined and self.seen_everywhere) or self._spans(target):
             return Status.EXACT, ""
         rank = self._rank()
         if rank > s and (s == n or rank >= min(m, n) or 2 * s <= rank):
             return Status.EXACT, ""
         doubt = f"The {m} measurements amount to {rank} independent ones, for {s} unknowns."
-        return Status.ISOLATED if rank == s else Status.AMBIGUOUS, doubt
+        return Status.UNDECIDED if rank == s else Status.AMBIGUOUS, doubt
 
     def _spans(self, target: int) -> bool:
         """Whether this many columns of W and of the diagonals are clearly independent."""

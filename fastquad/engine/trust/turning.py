@@ -237,7 +237,7 @@ class Turned:
         m, s = self.problem.m, self.S.size
         if s - 1 >= m:
             self.doubt = f"There are {m} measurements for {s - 1} unknowns."
-            return Status.ISOLATED
+            return Status.UNDECIDED
         outside = np.setdiff1d(self.read, self.S)
         # Enough columns to show that there are more equations than unknowns, and twice as many where x is sparse.
         columns = [self.scaled(self.W[:, self.S]), self.scaled(self.W[:, outside[: s + _MORE]])]
@@ -250,7 +250,7 @@ class Turned:
         if rank >= wanted:
             return Status.EXACT
         self.doubt = f"The {m} measurements amount to {rank} independent ones, for {s - 1} unknowns."
-        return Status.ISOLATED if rank == s - 1 else Status.AMBIGUOUS
+        return Status.UNDECIDED if rank == s - 1 else Status.AMBIGUOUS
 
     def _zero_entries(self) -> Indices:
         """The entries that are zero, and those of whose group all are."""
