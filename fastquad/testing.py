@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from fastquad import arguments
 from fastquad.measurements import Measurements, as_measurements
-from fastquad.measurements.contractions import Block, Diagonals, Products, Rows
+from fastquad.measurements.contractions import Along, Block, Diagonals, Gradient, Gram, Products, Rows
 from fastquad.priors.base import Prior
 from fastquad.typing import Float
 
@@ -174,7 +174,7 @@ def check_gradient(A: Any, x: ArrayLike | None = None, *, tol: float = 1e-6, rng
     >>> import fastquad as fq
     >>> report = fq.check_gradient(fq.problems.gaussian(m=8, n=5, rng=0).A)
     >>> report.ok, sorted(report.errors)[:3]
-    (True, ['block', 'compress', 'diagonals'])
+    (True, ['adjoint', 'along', 'along several'])
     """
     measurements = as_measurements(A)
     tol = arguments.number(tol, "tol")
@@ -256,6 +256,8 @@ def _calls(A: Measurements, rng: np.random.Generator) -> list[tuple[Any, ...]]:
     for shape in ((), (2,)):
         x, v, w = rng.standard_normal((n, *shape)), rng.random((n, *shape)), rng.standard_normal((m, *shape))
         found += [("products", x), ("measure", x), ("weighted_sum", w), ("sweep", x, v, w)]
+    x, v, w, d = rng.standard_normal(n), rng.standard_normal((n, 2)), rng.standard_normal(m), rng.random(m)
+    found += [("along", x, v), ("gradient", x, w), ("gram", x, d, w)]
     return [*found, ("compress", rng.standard_normal((n, 2)))]
 
 
@@ -273,13 +275,16 @@ def _wrong_call(A: Measurements, name: str, given: list[Any]) -> list[str]:
             wrong.append(f"{name} gives other bits for {what}")
     if any(part.dtype.kind not in "fc" for part in _parts(first)):
         wrong.append(f"{name} must give floats")
+    if name == "gram" and _is_sparse(first[0]) != (A.gram_kind == "sparse"):
+        wrong.append(f"gram must give what `gram_kind` says, {A.gram_kind!r}")
     return wrong
 
 
 def _wrong_costs(A: Measurements, rng: np.random.Generator) -> list[str]:
     """Costs that are not a plausible number of passes."""
     some = np.arange(min(2, A.n))
-    asked = [Products(rng.standard_normal(A.n)), Diagonals(), Rows(some), Block(some, some)]
+    x, w = rng.standard_normal(A.n), rng.standard_normal(A.m)
+    asked = [Products(x), Diagonals(), Rows(some), Block(some, some), Along(x, x), Gradient(x, w), Gram(x, w, w)]
     costs = {type(request).__name__: request.cost(A) for request in asked}
     return [
         f"the cost of {name} must be between 0 and 4 passes, is {c}" for name, c in costs.items() if not 0 <= c <= 4
@@ -287,7 +292,13 @@ def _wrong_costs(A: Measurements, rng: np.random.Generator) -> list[str]:
 
 
 def _parts(answer: Any) -> tuple[Float, ...]:
-    return answer if isinstance(answer, tuple) else (answer,)
+    parts = answer if isinstance(answer, tuple) else (answer,)
+    return tuple(part.toarray() if _is_sparse(part) else part for part in parts)
+
+
+def _is_sparse(part: Any) -> bool:
+    """Whether an answer is a sparse matrix."""
+    return hasattr(part, "toarray")
 
 
 def _gradient_error(A: Measurements, x: Float, rng: np.random.Generator) -> float:
@@ -324,6 +335,11 @@ def _contraction_errors(A: Measurements, x: Float, rng: np.random.Generator) -> 
     values = np.einsum("ijk,j,k->i", M, x, x)
     r = w - values - diagonals @ v
     swept_r, swept_S = A.sweep(x, v, w)
+    # The derivatives in real coordinates, as the matrices have them; and one against a difference, which is exact.
+    J = np.ascontiguousarray(2 * (M @ x)).view(np.float64)
+    d, step, directions = rng.random(m), x if x.any() else v, _real(U, A)
+    G, slope = _parts(A.gram(x, d, w))
+    along = A.along(x, U)
     pairs: dict[str, tuple[Float, Float]] = {
         "symmetry": (M, M.transpose(0, 2, 1)),
         "products": (A.products(x), M @ x),
@@ -337,8 +353,21 @@ def _contraction_errors(A: Measurements, x: Float, rng: np.random.Generator) -> 
         "compress": (A.compress(U), U.T @ (M @ U)),
         "sweep, r": (swept_r, r),
         "sweep, S": (swept_S, np.tensordot(r, M, axes=1)),
+        "along": (A.along(x, v), J @ _real(v, A)),
+        "along several": (along, J @ directions),
+        "along, by a difference": ((A.measure(step + v) - A.measure(step - v)) / 2, A.along(step, v)),
+        "gradient": (np.ascontiguousarray(A.gradient(x, w)).view(np.float64), w @ J),
+        "adjoint": (_real(A.gradient(x, w), A) @ directions, w @ along),
+        "gram": (G, J.T @ (d[:, None] * J)),
+        "gram, slope": (slope, (d * w) @ J),
     }
     return {name: _relative_error(got, expected) for name, (got, expected) in pairs.items()}
+
+
+def _real(v: Any, A: Measurements) -> Float:
+    """A signal, or the columns of signals, in real coordinates: Re and Im in turn where signals are complex."""
+    rows = np.ascontiguousarray(np.asarray(v).T, dtype=A.number)
+    return rows.view(np.float64).T
 
 
 def _relative_error(got: Float, expected: Float) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensors import Own, calls, relative_error
+from tensors import Own, calls, parts, relative_error
 
 import fastquad as fq
 from fastquad.measurements.contractions import FirstProducts
@@ -86,9 +86,7 @@ def test_bits_do_not_depend_on_threads(kind, monkeypatch):
         for name, *arguments in calls(53, 31, batch):
             results = [getattr(A, name)(*arguments, n_threads=n_threads) for n_threads in (1, 2, 4)]
             for other in results[1:]:
-                for one, two in zip(
-                    *((part if isinstance(part, tuple) else (part,)) for part in (results[0], other)), strict=True
-                ):
+                for one, two in zip(parts(results[0]), parts(other), strict=True):
                     np.testing.assert_array_equal(one, two)
 
 

@@ -194,15 +194,14 @@ class _Answerer:
         """
         if not request.reads:
             return
-        array = answer[0] if type(answer) is tuple else answer
+        array = _numbers(answer)
         # Test the sum of squares, which is not finite if an entry is not: one read, and no temporary array.
         if math.isfinite(np.vdot(array, array)) or np.isfinite(array).all():
             return
         if not all(np.isfinite(part).all() for part in request.arguments() if _is_float(part)):
             return
         # Ask again at scale one, where nothing overflows.
-        array = _at_scale_one(request).answer(self.A, self.n_threads)
-        if not np.isfinite(array[0] if type(array) is tuple else array).all():
+        if not np.isfinite(_numbers(_at_scale_one(request).answer(self.A, self.n_threads))).all():
             raise ValueError("`A` must be finite, got NaN or inf.")
 
 
@@ -211,6 +210,12 @@ def _own(answer: Any) -> Any:
     if type(answer) is tuple:
         return tuple(_own(part) for part in answer)
     return answer.copy("K") if isinstance(answer, np.ndarray) and not answer.flags.writeable else answer
+
+
+def _numbers(answer: Any) -> Any:
+    """An array that is finite only if the answer is: the first of several, the entries of a sparse one."""
+    first = answer[0] if type(answer) is tuple else answer
+    return first if isinstance(first, np.ndarray) else first.data
 
 
 def _is_float(part: Any) -> bool:

@@ -19,6 +19,8 @@ class Encoder:
             if id(value) not in self._known:
                 self._known[id(value)] = self._put(value)
             return self._known[id(value)]
+        if is_sparse(value):
+            return {"sparse": [self(each) for each in (value.data, value.indices, value.indptr)], "shape": value.shape}
         if isinstance(value, np.generic):
             return value.item()
         if isinstance(value, dict):
@@ -46,9 +48,18 @@ def decoded(value: Any, arrays: list[np.ndarray]) -> Any:
     if "array" in value:
         array = arrays[value["array"]].transpose(np.argsort(value["axes"]))
         return array.astype(value["dtype"]) if "dtype" in value else array
+    if "sparse" in value:
+        from scipy import sparse
+
+        return sparse.csc_array(tuple(decoded(each, arrays) for each in value["sparse"]), shape=tuple(value["shape"]))
     if "tuple" in value:
         return tuple(decoded(entry, arrays) for entry in value["tuple"])
     return {key: decoded(entry, arrays) for key, entry in value["dict"].items()}
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether this is the sparse answer of a contraction, by columns."""
+    return getattr(value, "format", None) == "csc"
 
 
 def _narrow(array: np.ndarray) -> np.ndarray | None:
@@ -72,4 +83,6 @@ def dense(answer: Any) -> Any:
     """An answer without gaps between its entries."""
     if isinstance(answer, tuple):
         return tuple(dense(part) for part in answer)
+    if is_sparse(answer):
+        return answer
     return answer if answer.transpose(_axes(answer)).flags.c_contiguous else np.ascontiguousarray(answer)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from fastquad import arguments
 from fastquad.measurements.dense.layout import LANES, pack_block
+from fastquad.numerics.gram import gram
 from fastquad.numerics.transform import Transform
 from fastquad.system import threads
 from fastquad.typing import Indices, Number
@@ -68,6 +69,9 @@ class Measurements(ABC):
     by_transform: bool = False
     #: How many coordinates come first that are multiplied with the others only; 0: no such. See `BilinearTensor`.
     bilinear: int = 0
+    #: What `gram` answers with: a "dense" matrix, a "sparse" one, or None where it should not be asked, because `along`
+    #: and `gradient` are far cheaper.
+    gram_kind: str | None = "dense"
 
     @property
     def complex(self) -> bool:
@@ -150,6 +154,53 @@ class Measurements(ABC):
     def measure(self, x: ArrayLike, *, n_threads: int | None = None) -> Number:
         """`y_i = x^T Ã_i x`, real, of shape (m,), or (m, b) for signals of shape (n, b)."""
         return self._measure(self._signal(x, "x"), threads.resolve(n_threads))
+
+    def along(self, x: ArrayLike, v: ArrayLike, *, n_threads: int | None = None) -> Number:
+        """`2 Re(x^* Ã_i v)`, the derivative of the measurements of x in the direction v.
+
+        Parameters
+        ----------
+        x : array of shape (n,)
+        v : array of shape (n,) or (n, b)
+
+        Returns
+        -------
+        float64 array of shape (m,) or (m, b)
+        """
+        return self._along(self._point(x), self._signal(v, "v"), threads.resolve(n_threads))
+
+    def gradient(self, x: ArrayLike, w: ArrayLike, *, n_threads: int | None = None) -> Number:
+        """`g = 2 Σ_i w_i Ã_i x`, the adjoint of `along`: `Re(v^* g) = Σ_i w_i along(x, v)_i`.
+
+        Parameters
+        ----------
+        x : array of shape (n,)
+        w : array of shape (m,)
+
+        Returns
+        -------
+        float64 (or complex128) array of shape (n,)
+        """
+        return self._gradient(self._point(x), self._of_measurements(w, "w"), threads.resolve(n_threads))
+
+    def gram(self, x: ArrayLike, d: ArrayLike, r: ArrayLike, *, n_threads: int | None = None) -> tuple[Any, Number]:
+        """`J^T diag(d) J` and `J^T diag(d) r`, with J the Jacobian of the measurements at x, `J v = along(x, v)`.
+
+        Of complex signals these are in interleaved real coordinates, Re and Im of each entry in turn: N = 2n; else
+        N = n. No m×n array is formed.
+
+        Parameters
+        ----------
+        x : array of shape (n,)
+        d, r : arrays of shape (m,)
+
+        Returns
+        -------
+        G : float64 array of shape (N, N), or a scipy.sparse.csc_array if `gram_kind` is "sparse"
+        g : float64 array of shape (N,)
+        """
+        d, r = self._of_measurements(d, "d"), self._of_measurements(r, "r")
+        return self._gram(self._point(x), d, r, threads.resolve(n_threads))
 
     def weighted_sum(self, w: ArrayLike, *, n_threads: int | None = None) -> Number:
         """`S = Σ_i w_i Ã_i`.
@@ -298,6 +349,34 @@ class Measurements(ABC):
         W = self.products(x, n_threads=n_threads)
         return (W @ x.conj() if x.ndim == 1 else np.einsum("ijs,js->is", W, x.conj())).real
 
+    def _product_chunks(self, x: Number, n_threads: int) -> Iterator[tuple[slice, Number]]:
+        """(slice, products of these measurements) in turn: of all of them where they are no more than a block."""
+        step = LANES * max(1, _BLOCK_BYTES // (LANES * np.dtype(self.number).itemsize * x.size))
+        if step >= self.m:
+            yield slice(0, self.m), self._apply(x, n_threads)
+            return
+        for start in range(0, self.m, step):
+            stop = min(self.m, start + step)
+            yield slice(start, stop), self._part(start, stop)._apply(x, n_threads)
+
+    def _along(self, x: Number, v: Number, n_threads: int) -> Number:
+        return np.concatenate([along_of(W, v) for _, W in self._product_chunks(x, n_threads)])
+
+    def _gradient(self, x: Number, w: Number, n_threads: int) -> Number:
+        g = np.zeros(self.n, dtype=self.number)
+        for part, W in self._product_chunks(x, n_threads):
+            g += gradient_of(W, w[part])
+        return g
+
+    def _gram(self, x: Number, d: Number, r: Number, n_threads: int) -> tuple[Any, Number]:
+        N = self.n * (2 if self.complex else 1)
+        G, g = np.zeros((N, N)), np.zeros(N)
+        for part, W in self._product_chunks(x, n_threads):
+            square, slope = gram_of(W, d[part], r[part])
+            G += square
+            g += slope
+        return G, g
+
     def _sided_products(self, x: Number, transpose: bool, n_threads: int) -> Number:
         return self.products(x, n_threads=n_threads)
 
@@ -373,6 +452,20 @@ class Measurements(ABC):
             raise ValueError(f"`{name}` must have shape ({self.n},) or ({self.n}, b), got {x.shape}.")
         return x
 
+    def _point(self, x: ArrayLike) -> Number:
+        """One signal."""
+        x = self._signal(x, "x")
+        if x.ndim != 1:
+            raise ValueError(f"`x` must have shape ({self.n},), got {x.shape}.")
+        return x
+
+    def _of_measurements(self, value: ArrayLike, name: str) -> Number:
+        """Real numbers, one for each measurement."""
+        array = _finite(value, name)
+        if array.shape != (self.m,):
+            raise ValueError(f"`{name}` must have shape ({self.m},), got {array.shape}.")
+        return array
+
     def _indices(self, support: ArrayLike, name: str) -> Indices:
         indices = np.asarray(support)
         if indices.ndim != 1 or (indices.size and not np.issubdtype(indices.dtype, np.integer)):
@@ -416,6 +509,28 @@ def _finite(value: ArrayLike, name: str, number: type = np.float64) -> Number:
     if not np.isfinite(array).all():
         raise ValueError(f"`{name}` must be finite, got NaN or inf.")
     return array
+
+
+def along_of(W: Number, v: Number) -> Number:
+    """`2 Re(W_i^* v)`, (m,) or (m, b), from the products W of x."""
+    return 2 * (W.conj() @ v).real
+
+
+def gradient_of(W: Number, w: Number) -> Number:
+    """`2 Σ_i w_i W_i`, (n,), from the products W of x."""
+    return 2 * (w @ W)
+
+
+def gram_of(W: Number, d: Number, r: Number) -> tuple[Number, Number]:
+    """`J^T diag(d) J` and `J^T diag(d) r` of the Jacobian J = 2 W in real coordinates; W is overwritten."""
+    J = np.ascontiguousarray(W).view(np.float64)
+    if d.min(initial=0.0) < 0:
+        scaled = J * d[:, None]
+        return 4 * (J.T @ scaled), 2 * (r @ scaled)
+    roots = np.sqrt(d)
+    if not (d == 1).all():
+        J = np.multiply(J, roots[:, None], out=J if J.flags.writeable else None)
+    return 4 * gram(J), 2 * ((roots * r) @ J)
 
 
 def symmetrised(S: Number) -> Number:

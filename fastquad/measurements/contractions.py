@@ -7,19 +7,19 @@ measurements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fastquad.measurements.base import Measurements
+from fastquad.measurements.base import Measurements, along_of, gradient_of, gram_of
 from fastquad.numerics.transform import DenseTransform, Transform
 from fastquad.typing import Float, Indices
 
-#: The answer for a range of measurements: entries for each of them, and a sum over them; None where it has no such
-#: part.
-Answer = tuple[Float | None, Float | None]
+#: The answer for a range of measurements: entries for each of them, and a sum over them, or several as a tuple; None
+#: where it has no such part.
+Answer = tuple[Float | None, Any]
 
 
 class Contraction:
@@ -147,6 +147,102 @@ class Measure(Contraction):
 
     def answer(self, A: Measurements, n_threads: int) -> Float:
         return A.measure(self.x, n_threads=n_threads)
+
+
+class _AtPoint(Contraction):
+    """A contraction with the Jacobian of the measurements at x, `J v = 2 Re(x^* Ã_i v)`.
+
+    Several of them share the products of their signals, chunk by chunk, where these are what is read.
+    """
+
+    __slots__ = ()
+    shared = True
+    x: Float
+
+    def cost(self, A: Measurements) -> float:
+        return A.cost_of_products(int(np.count_nonzero(self.x)))
+
+    @staticmethod
+    def shared_cost(A: Measurements, requests: Sequence[Any]) -> float:
+        if A.gram_kind != "dense":
+            return max(request.cost(A) for request in requests)
+        return Products.shared_cost(A, requests)
+
+    @classmethod
+    def answer_all(cls, A: Measurements, requests: Sequence[Any], n_threads: int) -> list[Any]:
+        if A.gram_kind != "dense":
+            return [request.answer(A, n_threads) for request in requests]
+        X = np.ascontiguousarray(np.stack([request.x for request in requests], axis=1))
+        pieces: list[list[Answer]] = [[] for _ in requests]
+        for part, W in A._product_chunks(X, n_threads):
+            for s, request in enumerate(requests):
+                own = request.of_part(part.start, part.stop)
+                pieces[s].append(own.split(own.from_products(np.ascontiguousarray(W[:, :, s]))))
+        return [cls.whole(merged(each)) for each in pieces]
+
+    @staticmethod
+    def whole(answer: Answer) -> Any:
+        """The answer from its parts."""
+        entries, total = answer
+        return total if entries is None else entries
+
+
+@dataclass(frozen=True, slots=True)
+class Along(_AtPoint):
+    """Answered with `J v = 2 Re(x^* Ã_i v)`, (m,), or (m, b) for v of shape (n, b)."""
+
+    x: Float
+    v: Float
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A.along(self.x, self.v, n_threads=n_threads)
+
+    def from_products(self, W: Float) -> Float:
+        """The answer from the products of x."""
+        return along_of(W, self.v)
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient(_AtPoint):
+    """Answered with `J^T w = 2 Σ_i w_i Ã_i x`, (n,)."""
+
+    x: Float
+    w: Float
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A.gradient(self.x, self.w, n_threads=n_threads)
+
+    def of_part(self, start: int, stop: int) -> Gradient:
+        return Gradient(self.x, self.w[start:stop])
+
+    def split(self, answer: Any) -> Answer:
+        return None, answer
+
+    def from_products(self, W: Float) -> Float:
+        """The answer from the products of x."""
+        return gradient_of(W, self.w)
+
+
+@dataclass(frozen=True, slots=True)
+class Gram(_AtPoint):
+    """Answered with the pair `J^T diag(d) J`, `J^T diag(d) r` in real coordinates; the first may be sparse."""
+
+    x: Float
+    d: Float
+    r: Float
+
+    def answer(self, A: Measurements, n_threads: int) -> tuple[Any, Float]:
+        return A.gram(self.x, self.d, self.r, n_threads=n_threads)
+
+    def of_part(self, start: int, stop: int) -> Gram:
+        return Gram(self.x, self.d[start:stop], self.r[start:stop])
+
+    def split(self, answer: Any) -> Answer:
+        return None, answer
+
+    def from_products(self, W: Float) -> tuple[Float, Float]:
+        """The answer from the products of x, which are overwritten."""
+        return gram_of(W, self.d, self.r)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +417,31 @@ class Matrices(Contraction):
         if self.first >= stop or self.last <= start:
             return None
         return Matrices(max(self.first, start) - start, min(self.last, stop) - start)
+
+
+def merged(answers: Iterable[Answer]) -> Answer:
+    """Merge the answers of consecutive parts: entries are concatenated, sums added in order."""
+    entries: list[Float] = []
+    total: Any = None
+    owned = False
+    for entry, part in answers:
+        if entry is not None:
+            entries.append(entry)
+        if part is not None:
+            # The first answer may be read-only, and is not ours to write to.
+            total = part if total is None else _added(total, part, owned)
+            owned = total is not part
+    return (np.concatenate(entries) if entries else None), total
+
+
+def _added(total: Any, part: Any, owned: bool) -> Any:
+    """The sum of two parts, which may be tuples of arrays; written to the first where it is owned."""
+    if isinstance(total, tuple):
+        return tuple(_added(a, b, owned) for a, b in zip(total, part, strict=True))
+    if owned and isinstance(total, np.ndarray):
+        total += part
+        return total
+    return total + part
 
 
 def _nonzero(x: Float) -> Any:

@@ -12,6 +12,7 @@ that x is only known up to a phase.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,26 @@ class RealView(_View):
         out[...] = result
         return out
 
+    def _product_chunks(self, x: Number, n_threads: int) -> Iterator[tuple[slice, Number]]:
+        signals = x.view(np.complex128) if x.ndim == 1 else _columns(x)
+        for part, W in self.inner._product_chunks(signals, n_threads):
+            if x.ndim == 1:
+                yield part, np.ascontiguousarray(W).view(np.float64)
+            else:
+                pairs = np.ascontiguousarray(W.transpose(0, 2, 1)).view(np.float64)
+                yield part, np.ascontiguousarray(pairs.transpose(0, 2, 1))
+
+    def _along(self, x: Number, v: Number, n_threads: int) -> Number:
+        return self.inner._along(
+            x.view(np.complex128), v.view(np.complex128) if v.ndim == 1 else _columns(v), n_threads
+        )
+
+    def _gradient(self, x: Number, w: Number, n_threads: int) -> Number:
+        return self.inner._gradient(x.view(np.complex128), w, n_threads).view(np.float64)
+
+    def _gram(self, x: Number, d: Number, r: Number, n_threads: int) -> tuple[Any, Number]:
+        return self.inner._gram(x.view(np.complex128), d, r, n_threads)
+
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
         """Whether the matrices are stored Hermitian."""
@@ -155,6 +176,27 @@ class ComplexView(_View):
         W.real, W.imag = parts[:, :, :b].reshape(W.shape), parts[:, :, b:].reshape(W.shape)
         return W
 
+    @property
+    def gram_kind(self) -> str | None:  # type: ignore[override]
+        """Dense, or None where that of the inner tensor would be sparse."""
+        return "dense" if self.inner.gram_kind == "dense" else None
+
+    def _measure(self, x: Number, n_threads: int) -> Number:
+        flat = x.reshape(self.n, -1)
+        both = self.inner._measure(np.ascontiguousarray(np.concatenate([flat.real, flat.imag], axis=1)), n_threads)
+        return (both[:, : flat.shape[1]] + both[:, flat.shape[1] :]).reshape(self.m, *x.shape[1:])
+
+    def _along(self, x: Number, v: Number, n_threads: int) -> Number:
+        of_real, of_imag = (
+            self.inner._along(np.ascontiguousarray(here), np.ascontiguousarray(there), n_threads)
+            for here, there in ((x.real, v.real), (x.imag, v.imag))
+        )
+        return of_real + of_imag
+
+    def _gradient(self, x: Number, w: Number, n_threads: int) -> Number:
+        of_real, of_imag = (self.inner._gradient(np.ascontiguousarray(each), w, n_threads) for each in (x.real, x.imag))
+        return of_real + 1j * of_imag
+
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
         return self.inner._weighted_sum(w, n_threads).astype(np.complex128)
 
@@ -202,6 +244,21 @@ class RealPart(_View):
             return np.ascontiguousarray(W)
         out[...] = W
         return out
+
+    def _measure(self, x: Number, n_threads: int) -> Number:
+        return self.inner._measure(x.astype(np.complex128), n_threads)
+
+    def _along(self, x: Number, v: Number, n_threads: int) -> Number:
+        return self.inner._along(x.astype(np.complex128), v.astype(np.complex128), n_threads)
+
+    def _gradient(self, x: Number, w: Number, n_threads: int) -> Number:
+        return np.ascontiguousarray(self.inner._gradient(x.astype(np.complex128), w, n_threads).real)
+
+    def _gram(self, x: Number, d: Number, r: Number, n_threads: int) -> tuple[Any, Number]:
+        if self.gram_kind != "sparse":
+            return super()._gram(x, d, r, n_threads)
+        G, g = self.inner._gram(x.astype(np.complex128), d, r, n_threads)
+        return G[::2][:, ::2], np.ascontiguousarray(g[::2])
 
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
         return np.ascontiguousarray(self.inner._weighted_sum(w, n_threads).real)

@@ -27,6 +27,11 @@ class WrappedTensor(Measurements):
         """Bytes that one full pass reads."""
         return self.inner.nbytes
 
+    @property
+    def gram_kind(self) -> str | None:  # type: ignore[override]
+        """What the inner tensor answers `gram` with."""
+        return self.inner.gram_kind
+
     def sweep_passes(self) -> int:
         """How often `sweep` reads A."""
         return self.inner.sweep_passes()

@@ -34,6 +34,19 @@ def measure(A, x):
     return np.einsum("ijk,j...,k...->i...", sym(A), np.conj(x), x).real
 
 
+def along(A, x, v):
+    return 2 * np.einsum("ijk,j,k...->i...", sym(A), np.conj(x), v).real
+
+
+def gradient(A, x, w):
+    return 2 * np.einsum("ijk,k,i->j", sym(A), x, w)
+
+
+def gram(A, x, d, r):
+    J = np.ascontiguousarray(2 * products(A, x)).view(np.float64)
+    return J.T @ np.diag(d) @ J, J.T @ (d * r)
+
+
 def weighted_sum(A, w):
     return np.einsum("ijk,i...->...jk", sym(A), w)
 

@@ -31,13 +31,22 @@ def calls(m, n, batch, seed=0, *, complex_signals=False):
     S, T = rng.permutation(n)[: max(1, n // 3)], rng.permutation(n)[: max(1, n // 2)]
     yield from [("products", x), ("products", sparse), ("measure", x), ("weighted_sum", c), ("sweep", x, v, c)]
     if batch is None:
+        d, r = rng.random(m), rng.standard_normal(m)
+        yield from [("along", x, 2 * x - sparse), ("gradient", x, r), ("gram", x, d, r), ("gram", x, np.ones(m), r)]
+        yield ("gram", x, d - 0.5, r)
         yield from [("diagonals",), ("rows", S), ("block", S), ("block", S, T)]
     else:
-        yield ("compress", x)
+        yield from [("compress", x), ("along", np.ascontiguousarray(x[:, 0]), x)]
+
+
+def parts(answer):
+    """The arrays of an answer; a sparse one made dense."""
+    each = answer if isinstance(answer, tuple) else (answer,)
+    return tuple(part.toarray() if hasattr(part, "toarray") else part for part in each)
 
 
 def relative_error(got, expected):
-    got, expected = (part if isinstance(part, tuple) else (part,) for part in (got, expected))
+    got, expected = parts(got), parts(expected)
     assert [(g.shape, g.dtype.kind) for g in got] == [(e.shape, e.dtype.kind) for e in expected]
     return max(np.abs(g - e).max(initial=0) / np.abs(e).max(initial=1e-30) for g, e in zip(got, expected, strict=True))
 

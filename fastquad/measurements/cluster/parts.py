@@ -8,18 +8,22 @@ machines (`tensor.py`), or chunks that are computed in turn (`chunked.py`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.contractions import (
+    Along,
     Answer,
     Block,
     Compress,
     Contraction,
     Diagonals,
     FirstProducts,
+    Gradient,
+    Gram,
     Matrices,
     Measure,
     Products,
@@ -27,6 +31,7 @@ from fastquad.measurements.contractions import (
     SidedProducts,
     Sweep,
     WeightedSum,
+    merged,
 )
 from fastquad.typing import Indices, Number
 
@@ -70,6 +75,11 @@ class PartedTensor(Measurements):
         return self._like.sweep_passes()
 
     @property
+    def gram_kind(self) -> str | None:  # type: ignore[override]
+        """What the parts answer `gram` with."""
+        return self._like.gram_kind
+
+    @property
     def symmetric(self) -> bool:  # type: ignore[override]
         """Whether the matrices are stored symmetric."""
         return self._like.symmetric
@@ -105,6 +115,12 @@ class PartedTensor(Measurements):
     def _measure(self, x: Number, n_threads: int) -> Number:
         return self._stacked(Measure(x), x.shape[1:], n_threads, np.float64)
 
+    def _product_chunks(self, x: Number, n_threads: int) -> Iterator[tuple[slice, Number]]:
+        yield slice(0, self.m), self._apply(x, n_threads)
+
+    def _along(self, x: Number, v: Number, n_threads: int) -> Number:
+        return self._stacked(Along(x, v), v.shape[1:], n_threads, np.float64)
+
     def _sided_products(self, x: Number, transpose: bool, n_threads: int) -> Number:
         return self._stacked(SidedProducts(x, transpose), (self.n,), n_threads)
 
@@ -126,10 +142,17 @@ class PartedTensor(Measurements):
 
     # -- sums over measurements -------------------------------------------------------------------------------------
 
+    def _gradient(self, x: Number, w: Number, n_threads: int) -> Number:
+        _, g = merged(self._asked(Gradient(x, w), n_threads))
+        return np.asarray(g)
+
+    def _gram(self, x: Number, d: Number, r: Number, n_threads: int) -> tuple[Any, Number]:
+        _, (G, g) = merged(self._asked(Gram(x, d, r), n_threads))
+        return G, g
+
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
         _, S = merged(self._asked(WeightedSum(w), n_threads))
-        assert S is not None
-        return S
+        return np.asarray(S)
 
     def _sweep(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
         r, S = merged(self._asked(Sweep(z, v, c), n_threads))
@@ -141,22 +164,6 @@ class PartedTensor(Measurements):
 def contract(A: Measurements, request: Contraction, n_threads: int) -> Answer:
     """The answer of one part."""
     return request.split(request.answer(A, n_threads))
-
-
-def merged(answers: Iterable[Answer]) -> Answer:
-    """Merge the answers of consecutive parts: entries are concatenated, sums added in order."""
-    entries, total, owned = [], None, False
-    for entry, part in answers:
-        if entry is not None:
-            entries.append(entry)
-        if part is not None:
-            if total is None:
-                total = part
-            elif owned:
-                total += part
-            else:  # the first answer may be read-only, and is not ours to write to
-                total, owned = total + part, True
-    return (np.concatenate(entries) if entries else None), total
 
 
 def _put(answers: Iterable[Answer], out: Number) -> Number:

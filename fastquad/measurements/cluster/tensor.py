@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from fastquad.measurements.base import Measurements
-from fastquad.measurements.cluster.parts import PartedTensor, merged
+from fastquad.measurements.cluster.parts import PartedTensor
 from fastquad.measurements.cluster.worker import contract_part, shape_of
-from fastquad.measurements.contractions import Answer, Contraction, Sweep, WeightedSum
+from fastquad.measurements.contractions import Answer, Contraction, Gradient, Gram, Sweep, WeightedSum, merged
 
 #: The number of sums that are added in one task, and the most that come back to the client.
 _FAN_IN = 8
@@ -74,7 +74,7 @@ class DistributedTensor(PartedTensor):
                 tasks = self.client.map(merged, groups, pure=False)
             return tasks
 
-        summed = all(isinstance(request, WeightedSum | Sweep) for request in requests.values())
+        summed = all(isinstance(request, WeightedSum | Sweep | Gradient | Gram) for request in requests.values())
         return self._gather(submit)
 
     def _submit(self, part: int, request: Any) -> Any:

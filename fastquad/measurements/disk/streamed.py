@@ -114,6 +114,13 @@ class StreamedTensor(Measurements):
             A._apply_single(x, n_threads, W[part])
         return W
 
+    def _product_chunks(self, x: Number, n_threads: int) -> Iterator[tuple[slice, Number]]:
+        if self.reads_rows(int(np.count_nonzero(x if x.ndim == 1 else x.any(axis=1)))):
+            yield slice(0, self.m), self._apply(x, n_threads)
+            return
+        for part, A in self._parts():
+            yield part, A._apply(x, n_threads)
+
     def _compress(self, U: Number, n_threads: int) -> Number:
         C = np.empty((self.m, U.shape[1], U.shape[1]), dtype=self.number)
         for part, A in self._parts():

@@ -66,6 +66,26 @@ class LiftedTensor(WrappedTensor):
         W[:, -1] = self.border @ x[:-1]
         return W
 
+    @property
+    def gram_kind(self) -> str | None:  # type: ignore[override]
+        """Dense, or None where that of the inner tensor is not: the border is in all measurements."""
+        return "dense" if self.inner.gram_kind == "dense" else None
+
+    def _measure(self, x: Float, n_threads: int) -> Float:
+        inner = np.ascontiguousarray(x[:-1])
+        return self.inner._measure(inner, n_threads) + 2 * (self.border @ inner) * x[-1]
+
+    def _along(self, x: Float, v: Float, n_threads: int) -> Float:
+        inner_x, inner_v = np.ascontiguousarray(x[:-1]), np.ascontiguousarray(v[:-1])
+        of_inner = self.inner._along(inner_x, inner_v, n_threads)
+        cross = (self.border @ inner_x)[:, None] * v[-1] if v.ndim == 2 else (self.border @ inner_x) * v[-1]
+        return of_inner + 2 * (cross + x[-1] * (self.border @ inner_v))
+
+    def _gradient(self, x: Float, w: Float, n_threads: int) -> Float:
+        inner, border = np.ascontiguousarray(x[:-1]), w @ self.border
+        of_inner = self.inner._gradient(inner, w, n_threads) + 2 * x[-1] * border
+        return np.append(of_inner, 2 * (border @ inner))
+
     def _weighted_sum(self, w: Float, n_threads: int) -> Float:
         return self._bordered(self.inner._weighted_sum(w, n_threads), w.T @ self.border)
 

@@ -56,6 +56,24 @@ class BasisTensor(WrappedTensor):
         out[...] = W
         return out
 
+    def _measure(self, x: Float, n_threads: int) -> Float:
+        return self.inner._measure(np.ascontiguousarray(self.D @ x), n_threads)
+
+    @property
+    def gram_kind(self) -> str | None:  # type: ignore[override]
+        """Dense, or None where the inner tensor has only `along` and `gradient`."""
+        return None if self.inner.gram_kind is None else "dense"
+
+    def _along(self, x: Float, v: Float, n_threads: int) -> Float:
+        return self.inner._along(np.ascontiguousarray(self.D @ x), np.ascontiguousarray(self.D @ v), n_threads)
+
+    def _gradient(self, x: Float, w: Float, n_threads: int) -> Float:
+        return self.inner._gradient(np.ascontiguousarray(self.D @ x), w, n_threads) @ self.D
+
+    def _gram(self, x: Float, d: Float, r: Float, n_threads: int) -> tuple[Any, Float]:
+        G, g = self.inner._gram(np.ascontiguousarray(self.D @ x), d, r, n_threads)
+        return self.D.T @ (G @ self.D), g @ self.D
+
     def _weighted_sum(self, w: Float, n_threads: int) -> Float:
         return self.D.T @ self.inner._weighted_sum(w, n_threads) @ self.D
 

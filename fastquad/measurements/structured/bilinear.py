@@ -8,6 +8,7 @@ measurement too: `κ (‖u‖² − ‖v‖²) = 0`. With it, x is known up to i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,10 @@ class BalancedTensor(Measurements):
         W[:-1] *= 0.5
         W[-1] = (self._signs * x.T).T
         return W
+
+    def _product_chunks(self, x: Float, n_threads: int) -> Iterator[tuple[slice, Float]]:
+        # The products are far smaller than A.
+        yield slice(0, self.m), self._apply(x, n_threads)
 
     def _measure(self, x: Float, n_threads: int) -> Float:
         columns = x.reshape(self.n, -1)

@@ -60,6 +60,7 @@ class FourierTensor(FactoredTensor):
     """
 
     by_transform = True
+    gram_kind = None
 
     def __init__(
         self, masks: ArrayLike, *, size: tuple[int, ...] | None = None, measured: ArrayLike | None = None
@@ -153,6 +154,14 @@ class FourierTensor(FactoredTensor):
 
     def _measure(self, x: Number, n_threads: int) -> Float:
         return np.abs(self._images(x)) ** 2
+
+    def _along(self, x: Number, v: Number, n_threads: int) -> Float:
+        z = 2 * self._images(x).conj()
+        return ((z if v.ndim == 1 else z[:, None]) * self._images(v)).real
+
+    def _gradient(self, x: Number, w: Float, n_threads: int) -> Number:
+        B = self._transform(real=False)
+        return B.adjoint(np.repeat(2 * w, 2) * B.forward(x.view(np.float64))).view(np.complex128)
 
     def _weighted_sum(self, w: Float, n_threads: int) -> Number:
         shape = (len(self.masks), *self.size)

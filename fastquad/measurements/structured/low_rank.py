@@ -91,6 +91,14 @@ class LowRankTensor(FactoredTensor):
     def _measure(self, x: Number, n_threads: int) -> Number:
         return self._weighted(np.abs(self._rows_of_A @ x) ** 2).sum(axis=1)
 
+    def _along(self, x: Number, v: Number, n_threads: int) -> Number:
+        p = 2 * self._weighted((self._rows_of_A @ x).conj())
+        return ((p if v.ndim == 1 else p[:, :, None]) * (self._rows_of_A @ v)).real.sum(axis=1)
+
+    def _gradient(self, x: Number, w: Number, n_threads: int) -> Number:
+        p = self._weighted(self._rows_of_A @ x) * w[:, None]
+        return 2 * (p.reshape(-1) @ self._a.reshape(-1, self.n))
+
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
         vectors = self._a.reshape(-1, self.n)
         each = [(self.weights * column[:, None]).reshape(-1, 1) for column in w.T]

@@ -72,6 +72,13 @@ class RankOneTensor(FactoredTensor):
         else:
             np.multiply(self._a[:, :, None], p[:, None, :], out=W)
 
+    def _along(self, x: Number, v: Number, n_threads: int) -> Number:
+        p = 2 * (self._rows_of_A @ x).conj()
+        return ((p if v.ndim == 1 else p[:, None]) * (self._rows_of_A @ v)).real
+
+    def _gradient(self, x: Number, w: Number, n_threads: int) -> Number:
+        return 2 * ((w * (self._rows_of_A @ x)) @ self._a)
+
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
         return symmetrised(np.stack([self._a.T @ (self._rows_of_A * column[:, None]) for column in w.T]))
 

@@ -105,6 +105,18 @@ class ShiftTensor(Measurements):
             return np.stack([np.einsum("j...,j...->...", *pair) for pair in self._shifted(x)])
         return self._correlations(np.abs(self._transformed(x)) ** 2)
 
+    def _along(self, x: Float, v: Float, n_threads: int) -> Float:
+        # Σ_j x_j v_{j+d} + v_j x_{j+d}
+        here = self._transformed(x).conj()
+        return self._correlations(2 * ((here if v.ndim == 1 else here[:, None]) * self._transformed(v)).real)
+
+    def _gradient(self, x: Float, w: Float, n_threads: int) -> Float:
+        # Σ_d w_d (x_{j+d} + x_{j−d}), a convolution
+        kernel = np.zeros(self._period)
+        kernel[self.lags] = w
+        kernel += kernel[-np.arange(self._period)]
+        return np.fft.irfft(np.fft.rfft(kernel) * self._transformed(x), self._period)[: self.n]
+
     def _shifted(self, x: Float) -> Iterator[tuple[Float, Float]]:
         """For each lag the entries x_j and x_{j+d}, where there are both."""
         for d in self.lags:

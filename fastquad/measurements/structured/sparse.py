@@ -8,22 +8,33 @@ coordinate j that it belongs to:
     measure:       y_i = Σ_{t of i} x_j (R x)_t
     weighted_sum:  S[j, k] = Σ_i w_i Ã_i[j, k], for the pairs (j, k) that any of the matrices has: sparse rows of
                    pairs × measurements, times w
+    along:         2 Re Σ_{t of i} v̄_j (R x)_t
+    gradient:      2 Σ_{t with coordinate j} w_i (R x)_t
+    gram:          Σ_i d_i p_i p_i^T with the rows p_i = 2 (R x)_t of the Jacobian, sparse: its pattern, the pairs
+                   (j, k) that some measurement sees together, is found once
 
-Both are one loop over the nonzeros (kernels/sparse.pyx); what is dense is what comes out.
+All are loops over the nonzeros (kernels/sparse.pyx). Measurements, the derivatives of them and their sums need memory
+for the nonzeros only; `products` and `weighted_sum` make what is dense.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastquad import arguments
 from fastquad._kernels import sparse as kernel
 from fastquad.measurements.base import Measurements, symmetrised
-from fastquad.typing import Indices, Number
+from fastquad.typing import Float, Indices, Number
+
+# The largest number of pairs of rows, Σ_i s_i² for s_i rows in a matrix, for which `gram` is sparse: a guess, at which
+# its matrix takes 320 MB. One measurement of all of 3,000 coordinates takes as many.
+_MOST_PAIRS = 10_000_000
 
 
 class SparseTensor(Measurements):
@@ -33,10 +44,11 @@ class SparseTensor(Measurements):
 
     Parameters
     ----------
-    matrices : list of m sparse matrices of shape (n, n), or one stacked of shape (m n, n)
-        SciPy's, of any format: the stacked one has A_1 in its first n rows, A_2 in the next, and so on. Of float32,
-        float64, complex64 or complex128; other real dtypes are converted to float64. Of complex matrices the Hermitian
-        part is taken, and signals are complex.
+    matrices : sparse array of shape (m, n, n), list of m sparse matrices of shape (n, n), or one stacked of (m n, n)
+        An array of three axes is a `scipy.sparse.coo_array` or a `sparse.COO`. The others are SciPy's, of any format:
+        the stacked one has A_1 in its first n rows, A_2 in the next, and so on. Of float32, float64, complex64 or
+        complex128; other real dtypes are converted to float64. Of complex matrices the Hermitian part is taken, and
+        signals are complex. From lists of the entries, `from_entries` makes a tensor without any matrices.
 
     Examples
     --------
@@ -49,8 +61,40 @@ class SparseTensor(Measurements):
     """
 
     def __init__(self, matrices: Any) -> None:
-        self.m, self.n, i, j, k, values = _entries(matrices)
-        self.dtype = values.dtype
+        self._fill(*_entries(matrices))
+
+    @classmethod
+    def from_entries(cls, i: Any, j: Any, k: Any, values: Any, *, m: int, n: int) -> SparseTensor:
+        """The tensor with `A_i[j, k] = values`, from lists of the entries; those given twice are added up.
+
+        Parameters
+        ----------
+        i, j, k : integer arrays of shape (nnz,)
+            The measurement, row and column of each entry.
+        values : array of shape (nnz,)
+            Of float32, float64, complex64 or complex128; other real dtypes are converted to float64.
+        m, n : int
+            How many measurements and coordinates there are.
+
+        Examples
+        --------
+        >>> import fastquad as fq
+        >>> A = fq.SparseTensor.from_entries([0, 0, 1], [0, 1, 0], [0, 1, 2], [1.0, 1.0, -2.0], m=2, n=3)
+        >>> A.measure([1.0, 2.0, 3.0])
+        array([ 5., -6.])
+        """
+        m, n = arguments.count(m, "m"), arguments.count(n, "n")
+        entries = _values(np.asarray(values))
+        i, j, k = (
+            _places(each, name, entries.shape, bound) for each, name, bound in ((i, "i", m), (j, "j", n), (k, "k", n))
+        )
+        made = cls.__new__(cls)
+        made._fill(m, n, i, j, k, entries)
+        return made
+
+    def _fill(self, m: int, n: int, i: Indices, j: Indices, k: Indices, values: Number) -> None:
+        """Keep the symmetric parts of matrices with these entries."""
+        self.m, self.n, self.dtype = m, n, values.dtype
         # Ã = (A + A^*)/2: each entry in both places; equal ones are added up.
         self._set(*_summed(self.n, i, j, k, values.astype(self.number)))
 
@@ -59,8 +103,14 @@ class SparseTensor(Measurements):
         self._i, self._j, self._k, self._values = i, j, k, values
         self._rows_of_A = _Rows.of(i * self.n + j, k, values)
         self._row_i, self._row_j = (each.astype(np.intc) for each in np.divmod(self._rows_of_A.places, self.n))
-        by_pair = np.lexsort((i, k, j))
-        self._pairs = _Rows.of((j * self.n + k)[by_pair], i[by_pair], values[by_pair])
+        #: Where the rows of each matrix begin.
+        self._firsts = np.searchsorted(self._row_i, np.arange(self.m + 1))
+
+    @cached_property
+    def _pairs(self) -> _Rows:
+        """The entries by pairs (j, k), of the measurements that have them."""
+        by_pair = np.lexsort((self._i, self._k, self._j))
+        return _Rows.of((self._j * self.n + self._k)[by_pair], self._i[by_pair], self._values[by_pair])
 
     @property
     def nnz(self) -> int:
@@ -128,6 +178,53 @@ class SparseTensor(Measurements):
         )
         return y
 
+    def _at_rows(self, x: Number) -> Number:
+        """`2 (R x)_t`, (t,): the entries of the Jacobian at x."""
+        rows = self._rows_of_A
+        p = np.empty((rows.places.size, 1), dtype=self.number)
+        kernel.rows(rows.values, rows.columns, rows.starts, np.arange(rows.places.size), x.reshape(self.n, 1), p)
+        p *= 2
+        return p[:, 0]
+
+    def _along(self, x: Number, v: Number, n_threads: int) -> Number:
+        p, columns = self._at_rows(x), v.reshape(self.n, -1)
+        out = np.empty((self.m, columns.shape[1]))
+        for s, column in enumerate(columns.T):
+            out[:, s] = _sums(self._row_i, (column[self._row_j].conj() * p).real, self.m)
+        return out.reshape(self.m, *v.shape[1:])
+
+    def _gradient(self, x: Number, w: Number, n_threads: int) -> Number:
+        p = self._at_rows(x) * w[self._row_i]
+        g = _sums(self._row_j, p.real, self.n)
+        return g + 1j * _sums(self._row_j, p.imag, self.n) if self.complex else g
+
+    @property
+    def gram_kind(self) -> str | None:  # type: ignore[override]
+        """Sparse, unless a measurement sees so many coordinates that the matrix is hardly sparse."""
+        return "sparse" if float(np.sum(np.diff(self._firsts).astype(float) ** 2)) <= _MOST_PAIRS else None
+
+    @cached_property
+    def _pattern(self) -> _Pattern:
+        return _Pattern.of(self._row_i, self._row_j, self.m, self.n, self.complex)
+
+    def _gram(self, x: Number, d: Number, r: Number, n_threads: int) -> tuple[Any, Number]:
+        from scipy import sparse
+
+        p, pattern = self._at_rows(x), self._pattern
+        data = np.empty(pattern.indices.size)
+        (kernel.gram_pairs if self.complex else kernel.gram)(
+            p.view(np.float64), self._row_i, self._row_j, self._firsts, pattern.by_column, pattern.column_firsts, d,
+            pattern.block_indices, pattern.block_indptr, np.empty(self.n, dtype=np.intp), data,
+        )  # fmt: skip
+        N = self.n * (2 if self.complex else 1)
+        G = sparse.csc_array((data, pattern.indices, pattern.indptr), shape=(N, N))
+        G.has_sorted_indices = True
+        weighted = p * (d * r)[self._row_i]
+        g = _sums(self._row_j, weighted.real, self.n)
+        if self.complex:
+            g = np.stack([g, _sums(self._row_j, weighted.imag, self.n)], axis=1).reshape(-1)
+        return G, g
+
     def _weighted_sum(self, w: Number, n_threads: int) -> Number:
         S = np.zeros((self.n * self.n, w.shape[1]), dtype=self.number)
         self._pairs.times(np.ascontiguousarray(w, dtype=self.number), S)
@@ -143,9 +240,8 @@ class SparseTensor(Measurements):
         rows, p = self._rows_of_A, U.shape[1]
         products, out = (np.zeros(shape, dtype=self.number) for shape in ((rows.places.size, p), (self.m, p, p)))
         kernel.rows(rows.values, rows.columns, rows.starts, np.arange(rows.places.size), U, products)
-        starts = np.searchsorted(self._row_i, np.arange(self.m + 1))
         for i in range(self.m):
-            part = slice(starts[i], starts[i + 1])
+            part = slice(self._firsts[i], self._firsts[i + 1])
             np.matmul(U[self._row_j[part]].conj().T, products[part], out=out[i])
         return symmetrised(out)
 
@@ -196,8 +292,58 @@ class _Rows(NamedTuple):
         kernel.rows(self.values, self.columns, self.starts, self.places, X, out)
 
 
+class _Pattern(NamedTuple):
+    """The pattern of `gram`: blocks (j, k) of coordinates by columns, and its entries, 2×2 a block for complex signals.
+
+    `by_column` and `column_firsts` are the rows of A in the order of their coordinates: see kernels/sparse.pyx.
+    """
+
+    by_column: Indices
+    column_firsts: Indices
+    block_indices: NDArray[np.intc]
+    block_indptr: NDArray[np.intc]
+    indices: NDArray[np.intc]
+    indptr: NDArray[np.intc]
+
+    @classmethod
+    def of(cls, row_i: NDArray[Any], row_j: NDArray[Any], m: int, n: int, pairs: bool) -> _Pattern:
+        from scipy import sparse
+
+        by_column = np.argsort(row_j, kind="stable")
+        column_firsts = np.searchsorted(row_j[by_column], np.arange(n + 1))
+        seen = sparse.csr_array((np.ones(row_i.size, dtype=np.float32), (row_i, row_j)), shape=(m, n))
+        blocks = (seen.T @ seen).tocsc()
+        blocks.sort_indices()
+        indices, indptr = blocks.indices.astype(np.intc), blocks.indptr.astype(np.intc)
+        if not pairs:
+            return cls(by_column, column_firsts, indices, indptr, indices, indptr)
+        wide = np.stack([2 * indices, 2 * indices + 1], axis=1).reshape(-1)
+        # Both columns of a pair have the same rows.
+        widths = 2 * np.diff(indptr)
+        starts = np.repeat(2 * indptr[:-1], 2 * widths) + _counted(widths)
+        return cls(
+            by_column, column_firsts, indices, indptr, wide[starts],
+            np.concatenate([[0], np.cumsum(np.repeat(widths, 2))]).astype(np.intc),
+        )  # fmt: skip
+
+
+def _sums(places: NDArray[Any], values: Float, count: int) -> Float:
+    """The sums of the values at each of `count` places."""
+    # Of nothing, bincount counts in integers.
+    return np.asarray(np.bincount(places, values, count), dtype=np.float64)
+
+
+def _counted(widths: Indices) -> Indices:
+    """0 to w − 1 twice for each of the widths w."""
+    each = np.repeat(widths, 2)
+    ends = np.cumsum(each)
+    return np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - each, each)
+
+
 def is_sparse_tensor(A: Any) -> bool:
-    """Whether A is a stacked sparse matrix, or a list of sparse matrices."""
+    """Whether A is a sparse array of three axes, a stacked sparse matrix, or a list of sparse matrices."""
+    if _has_coordinates(A):
+        return True
     # Without scipy.sparse there is no such matrix; importing it takes longer than all the rest.
     scipy_sparse = sys.modules.get("scipy.sparse")
     if scipy_sparse is None:
@@ -213,10 +359,34 @@ def _positions(chosen: Indices, n: int) -> Indices:
     return where
 
 
+def _has_coordinates(A: Any) -> bool:
+    """Whether A is a sparse array given by the coordinates of its entries, SciPy's of three axes or a `sparse.COO`."""
+    return len(getattr(A, "shape", ())) == 3 and hasattr(A, "coords") and hasattr(A, "nnz") and hasattr(A, "data")
+
+
+def _places(places: Any, name: str, shape: tuple[int, ...], bound: int) -> Indices:
+    """Indices from 0 to bound − 1, one an entry."""
+    array = np.asarray(places)
+    if array.shape != shape or len(shape) != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(
+            f"`{name}` must be a list of integers as long as `values`, got {array.dtype} of shape {array.shape} for "
+            f"values of shape {shape}."
+        )
+    if array.size and (array.min() < 0 or array.max() >= bound):
+        raise ValueError(f"`{name}` must lie between 0 and {bound - 1}, got {array.min()} to {array.max()}.")
+    return array.astype(np.intp)
+
+
 def _entries(matrices: Any) -> tuple[int, int, Indices, Indices, Indices, Number]:
     """m, n, and the entries as given: measurement, row, column and value."""
     from scipy import sparse
 
+    if _has_coordinates(matrices):
+        m, n, width = matrices.shape
+        if n != width or m == 0 or n == 0:
+            raise ValueError(f"`matrices` must have shape (m, n, n) with m, n >= 1, got {matrices.shape}.")
+        i, j, k = (np.asarray(each).astype(np.intp) for each in matrices.coords)
+        return m, n, i, j, k, _values(np.asarray(matrices.data))
     if sparse.issparse(matrices):
         rows, n = matrices.shape
         if n == 0 or rows == 0 or rows % n:
@@ -226,9 +396,9 @@ def _entries(matrices: Any) -> tuple[int, int, Indices, Indices, Indices, Number
         return rows // n, n, row // n, row % n, coo.col.astype(np.intp), _values(coo.data)
     each = _list(matrices)
     n = each[0].shape[0]
-    for i, matrix in enumerate(each):
+    for number, matrix in enumerate(each):
         if matrix.shape != (n, n) or n == 0:
-            raise ValueError(f"`matrices` must all have one shape (n, n), got {matrix.shape} for matrix {i}.")
+            raise ValueError(f"`matrices` must all have one shape (n, n), got {matrix.shape} for matrix {number}.")
     coos = [matrix.tocoo() for matrix in each]
     measurement = np.repeat(np.arange(len(coos)), [coo.nnz for coo in coos])
     row, col = (np.concatenate([getattr(coo, name) for coo in coos]).astype(np.intp) for name in ("row", "col"))
