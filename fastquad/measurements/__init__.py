@@ -13,6 +13,7 @@ from fastquad.measurements.structured.affine import AffineTensor
 from fastquad.measurements.structured.bilinear import BilinearTensor
 from fastquad.measurements.structured.fourier import FourierTensor
 from fastquad.measurements.structured.low_rank import LowRankTensor
+from fastquad.measurements.structured.operator import OperatorTensor
 from fastquad.measurements.structured.pauli import PauliTensor
 from fastquad.measurements.structured.rank_one import RankOneTensor
 from fastquad.measurements.structured.shifts import ShiftTensor
@@ -27,6 +28,7 @@ __all__ = [
     "GaussianTensor",
     "LowRankTensor",
     "Measurements",
+    "OperatorTensor",
     "PackedTensor",
     "PauliTensor",
     "RankOneTensor",

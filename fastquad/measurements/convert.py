@@ -83,6 +83,11 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
         raise TypeError(f"`A` must be one array, got a {type(A).__name__} of {named}: give one of them.")
     if is_sparse_tensor(A):
         return SparseTensor(A)
+    if hasattr(A, "matvec") and hasattr(A, "rmatvec"):
+        raise TypeError(
+            f"`A` must have a matrix for each measurement, got the linear operator {type(A).__name__}: for y = |A x|² give "
+            "fastquad.OperatorTensor.from_linear_operator(A)."
+        )
     A = arguments.on_host(_unwrapped(A), "A")
     if is_dask_array(A):
         return _from_dask(A, memory)

@@ -32,6 +32,11 @@ class WrappedTensor(Measurements):
         """What the inner tensor answers `gram` with."""
         return self.inner.gram_kind
 
+    @property
+    def matrix_free(self) -> bool:  # type: ignore[override]
+        """Whether the inner tensor is one of functions."""
+        return self.inner.matrix_free
+
     def sweep_passes(self) -> int:
         """How often `sweep` reads A."""
         return self.inner.sweep_passes()
