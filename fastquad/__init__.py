@@ -8,6 +8,7 @@ from fastquad.api import measure, solve, spectral_init
 from fastquad.engine.steps import State
 from fastquad.measurements import (
     AffineTensor,
+    ArrayTensor,
     BilinearTensor,
     ComputedTensor,
     DistributedTensor,
@@ -59,6 +60,7 @@ __all__ = [
     "TWF",
     "WF",
     "AffineTensor",
+    "ArrayTensor",
     "BilinearTensor",
     "ComputedTensor",
     "Discrete",

@@ -6,6 +6,7 @@ from fastquad.measurements.cluster.tensor import DistributedTensor
 from fastquad.measurements.computed.function import ComputedTensor
 from fastquad.measurements.computed.gaussian import GaussianTensor
 from fastquad.measurements.convert import as_measurements, open, pack
+from fastquad.measurements.dense.foreign import ArrayTensor
 from fastquad.measurements.dense.packed import PackedTensor
 from fastquad.measurements.dense.raw import RawTensor
 from fastquad.measurements.disk.streamed import StreamedTensor
@@ -21,6 +22,7 @@ from fastquad.measurements.structured.sparse import SparseTensor
 
 __all__ = [
     "AffineTensor",
+    "ArrayTensor",
     "BilinearTensor",
     "ComputedTensor",
     "DistributedTensor",
