@@ -45,6 +45,10 @@ class Groups:
             return np.zeros(0, dtype=np.intp)
         return np.sort(np.concatenate([self._order[self._starts[g] : self._starts[g + 1]] for g in which]))
 
+    def table(self, which: Indices, size: int) -> Indices:
+        """The coordinates of groups that have `size` each, (len(which), size)."""
+        return self._order[self._starts[which][:, None] + np.arange(size)]
+
     def touched(self, support: Indices) -> Indices:
         """The groups that have a coordinate in a support, in ascending order."""
         return np.unique(self.of[np.asarray(support, dtype=np.intp)])

@@ -55,8 +55,8 @@ class Rule(NamedTuple):
     """When Levenberg–Marquardt stops.
 
     After `max_steps`; at a relative residual below `floor`; or, while it is above 1e-3, when ‖r‖² fell less than
-    `factor` times in the last `patience` steps (a start in the wrong valley is not worth more steps), or when a step
-    that is hardly damped promises to lower it by less than the share `bottom`.
+    `factor` times in the last `patience` steps (a start in the wrong valley is not worth more steps); or, while it is
+    above `above`, when a step that is hardly damped promises to lower ‖r‖² by less than the share `bottom`.
     """
 
     max_steps: int = 60
@@ -64,6 +64,7 @@ class Rule(NamedTuple):
     factor: float = 4.0
     floor: float = _ROUNDING
     bottom: float = 0.0
+    above: float = 1e-3
 
 
 class Descent:
@@ -103,7 +104,7 @@ class Descent:
 
     def at_bottom(self, d: Float, rule: Rule) -> bool:
         """Whether the step d is useless: hardly damped, and the linear model promises next to nothing."""
-        if rule.bottom == 0 or self.residual <= 1e-3:
+        if rule.bottom == 0 or self.residual <= rule.above:
             return False
         if self.damping * max(1, self.z.size) > _WEAK * float(np.vdot(self.W, self.W)):
             return False

@@ -41,6 +41,7 @@ from fastquad.solvers.amp.guided import steps as guided_steps
 from fastquad.solvers.amp.hand_over import SparseHandOver
 from fastquad.solvers.amp.likely import Likely, likely
 from fastquad.solvers.base import Solver, options
+from fastquad.solvers.parts import finish
 from fastquad.solvers.parts import noise_fit as noise
 from fastquad.solvers.parts.descent import Fit, fit
 from fastquad.solvers.parts.desk import BaseDesk
@@ -89,8 +90,8 @@ class Auto(Solver):
             yield Announced(getattr(stage, "__name__", "").replace("_", " "))
             outcome = yield from stage
             if outcome is not None:
-                return outcome
-        return desk.give_up()
+                return (yield from finish.finished(problem, desk.entries, outcome, desk.cache))
+        return (yield from finish.finished(problem, desk.entries, desk.give_up(), desk.cache))
 
 
 @dataclass
@@ -359,6 +360,10 @@ class _Desk(BaseDesk):
         # Do not accept an unweighted fit under noise if some measurements count less than others.
         if outcome is not None and (outcome.noise is None or not (self.believes or self.weighs)):
             return outcome
+        if self.believes and finish.applies(self.problem) and finish.promising(self.problem, found):
+            ended = yield from finish.finish(self.problem, found.x, found.support, self.cache)
+            if ended is not None and ended.found and ended.decided:
+                return finish.outcome(self.problem, self.entries, ended, method)
         self.remember(found, method)
         return None
 

@@ -35,6 +35,7 @@ from fastquad.solvers.amp.starts import BATCHES, SparseStarts
 from fastquad.solvers.amp.structure import RobustStructuredHandOver, StructuredHandOver
 from fastquad.solvers.parts.descent import Fit
 from fastquad.solvers.parts.desk import BaseDesk
+from fastquad.solvers.parts.finish import finished
 from fastquad.solvers.pursuit import solver as pursuit
 from fastquad.solvers.pursuit import tuning
 from fastquad.typing import Asks, Float
@@ -76,8 +77,10 @@ def steps(problem: Problem) -> Steps:
     for stage in desk.stages():
         outcome = yield from stage
         if outcome is not None:
-            return outcome
-    return desk.give_up()
+            break
+    else:
+        outcome = desk.give_up()
+    return (yield from finished(problem, desk.entries, outcome, desk.cache))
 
 
 @dataclass
@@ -102,11 +105,6 @@ class GuidedSearch(Search):
     def prior(self) -> Prior:
         assert self.problem.prior is not None
         return self.problem.prior
-
-    @property
-    def _unpolished(self) -> bool:
-        """False: polishing fits a support, which the weights of another prior do not give."""
-        return self.prior.kind == "sparse" and super()._unpolished
 
     def conclude(self, best: Belief) -> Outcome:
         outcome, prior = super().conclude(best), self.prior

@@ -14,7 +14,6 @@ from fastquad.noise.bend import BENT, bend
 from fastquad.solvers.amp.belief import Belief, belief
 from fastquad.solvers.amp.ensemble import Ensemble, prepare
 from fastquad.solvers.amp.hand_over import SparseHandOver
-from fastquad.solvers.amp.polish import polished
 from fastquad.solvers.amp.run import Attempt, Walk, run
 from fastquad.solvers.amp.second import second_signal
 from fastquad.solvers.amp.starts import SparseStarts
@@ -82,8 +81,6 @@ class Search:
             self.beliefs.append(held)
             if self.best is None or (held.found, held.r2) > (self.best.found, self.best.r2):
                 self.best, self.walk = held, walk
-        if self._unpolished and self.best is not None:
-            self.best = yield from polished(self.problem, self.best, self.hand_over.cache)
         if self.best is not None and self.entries.independent:
             yield self.best.report()
             self.told = self.best.r2
@@ -93,12 +90,6 @@ class Search:
     def _weighs(self) -> bool:
         """Whether some measurements count less than others."""
         return self.problem.outliers or isinstance(self.problem.noise, np.ndarray)
-
-    @property
-    def _unpolished(self) -> bool:
-        """Whether the best belief is to be polished by weighted least squares."""
-        unequal = isinstance(self.problem.noise, np.ndarray) and not self.problem.outliers
-        return unequal and self.best is not None and self.best.found and self.best.answer is None
 
     def _watch(self, walk: Walk) -> Believed | None:
         """The belief of a run that has not settled, if it explains more of y than any before."""

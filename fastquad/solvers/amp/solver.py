@@ -32,6 +32,7 @@ from fastquad.solvers.amp.search import SWEEPS, Search
 from fastquad.solvers.amp.starts import BATCHES
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import GrowingBlock
+from fastquad.solvers.parts.finish import finished
 
 # The batches after which runs that have not settled go on.
 _GO_ON = (1, 3, 4, 5, 6)
@@ -84,6 +85,11 @@ class AMP(Solver):
             )
         entries = yield from sample_entries(problem)
         search = yield from Search.begin(problem, entries, GrowingBlock.within(problem))
+        outcome = yield from self._search(search)
+        return (yield from finished(problem, entries, outcome, search.hand_over.cache))
+
+    def _search(self, search: Search) -> Steps:
+        """The outcome of the attempts."""
         left = self.n_attempts
         for number in range(1, len(BATCHES) + 1):
             attempts = search.starts.batch(number)[:left]

@@ -30,6 +30,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Outcome, Steps
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
+from fastquad.solvers.parts.finish import finished
 from fastquad.solvers.parts.noise_fit import conclusion
 from fastquad.solvers.pursuit.search import Search
 from fastquad.solvers.pursuit.tuning import Level, levels
@@ -106,8 +107,9 @@ class Pursuit(Solver):
         search = yield from Search.begin(problem, entries, GrowingBlock.within(problem))
         plan = levels(problem, self.max_skips)
         outcome, best = yield from run(problem, entries, search, plan)
-        if outcome is not None:
-            return outcome
-        if best is None:  # no seed grew
+        if outcome is None and best is None:  # no seed grew
             return Outcome(np.zeros(problem.n), 1.0)
-        return Outcome(best.x, best.residual)
+        if outcome is None:
+            assert best is not None
+            outcome = Outcome(best.x, best.residual)
+        return (yield from finished(problem, entries, outcome, search.cache))

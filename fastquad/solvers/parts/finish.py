@@ -1,0 +1,391 @@
+"""The finish: from any answer near x to the bottom of the likelihood, on the coordinates that the evidence supports.
+
+It is the same at every level of noise, from rounding to noise as large as the signal, whoever found the answer. With
+the residuals divided by their noise, `r_i = (z^T Ã_i z − y_i)/σ_i`, and J the Jacobian on a support S of s coordinates,
+Levenberg–Marquardt goes to the bottom of ‖r‖² on S; there
+
+    σ̂² = ‖r‖²/ν,  ν = m − s,      C = σ̂² (J^T J)^{-1}      the level, if it is not given, and the covariance of x_S.
+
+Each coordinate (or group, such as Re and Im of a complex number) is weighed by itself. Under the prior that a share ρ
+of them is nonzero, with the mean square τ² of those that are (both learnt from all of them by EM), its value u with the
+covariance V has the odds
+
+    ln odds = ½ (ν + p) ln(1 + q/ν) − ½ ln det(I + τ² V^{-1}) + ln(ρ/(1 − ρ)),    q = u^T (V^{-1} − (V + τ²)^{-1}) u,
+
+p its number of real values (½ q in the place of the first term where σ is given). For a coordinate outside of S, u and
+V are those that it would have if it joined: from the part of its column of J that is orthogonal to those on S. What has
+odds above one makes the next support, until it does not change. At low noise all odds are clear, and x is the least
+squares estimate of one who is told the support. Coordinates that are not clear add to the error what a mistake about
+them costs. With few degrees of freedom the error is as large as Student's distribution asks: of 1,000 answers one is
+further than three of its errors from x.
+
+Whether x was found at all is another question: as many nats of evidence as
+
+    E = (m − s)/2 · ln[ (var(y)) / (‖r‖²/(m − s)) ] − ln (n choose s) − s ln 2
+
+speak for it. The last two terms are the choices of a support, and of a valley: ‖r‖² has up to 2^s of them, which
+differ in the signs of x. Of 855 wrong bottoms of dense problems, n = 10 to 40 and m = 1.3 n to 2 n, E was 0.8 at most.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fastquad.engine.entries import Entries
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import End, Outcome
+from fastquad.engine.verdict import exact_enough
+from fastquad.measurements.contractions import Products
+from fastquad.noise.bend import BENT, bend
+from fastquad.numerics import lapack
+from fastquad.numerics.grouping import Groups
+from fastquad.numerics.levenberg_marquardt import Rule, turned
+from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.typing import Asks, Float, Indices
+
+# Where a step would move x by less than a hundredth of its standard errors: lower the square of the residual, in units of
+# its level, by less than 1e-4.
+_HUNDREDTH = 1e-4
+# The largest number of supports that are tried: of 480 finishes, noise 1e-9 to .3, all but 2 ended within 6. (A guess of
+# what is worth trying: the last one is taken.)
+_ROUNDS = 8
+# The evidence beyond all choices that makes an answer found, in nats: 20 bits, one chance in a million.
+_FOUND = 20 * math.log(2)
+# The share of the squared error by undecided coordinates up to which no other estimate is much better. A guess: the
+# error is then at most 5 % above that of one who knows the support.
+_DECIDED = 0.1
+# Steps of EM for the share of nonzero coordinates and their size: more change no odds by a tenth. (A guess.)
+_LEARNING = 20
+# The error from which on the likelihood bends within it: of 306 finishes, noise .1 to 1.5, the median of the true error
+# over the stated one was 1.0 to 1.1 below, 1.2 above .25 and 1.5 above .35.
+_BENT = 0.2
+# How many times the error of the finish a posterior mean may state before it is known to have stopped short: a choice of
+# coordinates is never better than the mean over all choices. AMP states up to 1.3 times its error. (A guess.)
+_STOPPED_SHORT = 1.5
+# The chance with which an answer may be further than three of its errors from x: what a success claims.
+_TAIL = 1e-3
+# The least diagonal entry of the triangular factor of J, relative to the largest, at which directions are determined.
+_SINGULAR = 1e-10
+
+
+@dataclass(frozen=True)
+class Finish:
+    """An answer at the bottom of the likelihood, and what is known of it.
+
+    `fit` has the coordinates that the evidence supports, `sigma` is the level of the noise, `stderr` (n,) the standard
+    errors of x, `error` the relative error of x, `open` the share of its square that undecided coordinates make,
+    `evidence` the nats that speak for it beyond chance, and `alone` (m,) the residual of each measurement as if it had
+    been left out.
+    """
+
+    fit: Fit
+    sigma: float
+    stderr: Float
+    error: float
+    open: float
+    evidence: float
+    alone: Float
+
+    @property
+    def found(self) -> bool:
+        """Whether the answer explains y beyond any choice of support and valley."""
+        return self.evidence > _FOUND
+
+    @property
+    def decided(self) -> bool:
+        """Whether no other estimate is much better: nearly all coordinates are clear, and the curvature holds for all of
+        the error."""
+        return self.open <= _DECIDED and self.error < _BENT
+
+
+def promising(problem: Problem, found: Fit) -> bool:
+    """Whether a fit as it is explains y beyond any choice: before anything is read for it."""
+    s = found.support.size - problem.turning
+    if s >= problem.m:
+        return False
+    level = max(float(found.r @ found.r) / (problem.m - s), 1e-300)
+    count = problem.n if problem.groups is None else problem.groups.count
+    chosen = found.support.size if problem.groups is None else problem.groups.touched(found.support).size
+    return _evidence(float(np.var(problem.y)), level, problem.m - s, s, count, chosen) > _FOUND
+
+
+def applies(problem: Problem) -> bool:
+    """Whether x is described by coordinates that may be zero, and every measurement is sound."""
+    sparse = problem.prior is None or problem.prior.kind == "sparse"
+    hidden = problem.outliers or problem.by_transform or problem.bilinear
+    return sparse and not problem.noiseless and not hidden
+
+
+def finish(problem: Problem, x: Float, support: Indices, cache: GrowingBlock) -> Asks[Finish | None]:
+    """Go from x to the bottom of the likelihood; None where the measurements do not determine x on any support."""
+    sigma, rule = _given(problem), Rule(max_steps=40, bottom=_HUNDREDTH / problem.m, above=0.0)
+    weights = None if sigma is None or np.ptp(sigma) == 0 else float(sigma.min()) / sigma
+    support = np.setdiff1d(np.asarray(support, dtype=np.intp), problem.known)
+    if problem.fixed and 0 < support.size < problem.m:
+        x = yield from _of_right_sign(problem, x, support, rule, cache, weights)
+    seen: set[bytes] = set()
+    last: Finish | None = None
+    for _ in range(_ROUNDS):
+        if not 0 < support.size - problem.turning < problem.m:
+            return last
+        found = yield from fit(problem, x, support, rule, cache, weights)
+        everything = found.W.shape[1] == problem.n
+        W = found.W if everything else (yield Products(found.x))
+        weighed = _Weighed.of(problem, found, W, sigma)
+        if weighed is None:
+            return last
+        last = weighed.finish()
+        seen.add(support.tobytes())
+        x, support = weighed.supported()
+        if support.tobytes() in seen:
+            return last
+    return last
+
+
+def _of_right_sign(
+    problem: Problem, x: Float, support: Indices, rule: Rule, cache: GrowingBlock, weights: Float | None
+) -> Asks[Float]:
+    """The bottom near x or near −x, whichever is lower: known values tell them apart, but perhaps by little."""
+    fits = []
+    for start in (x, 2 * problem.completed(np.zeros(problem.n)) - x):
+        fits.append((yield from fit(problem, start, support, rule, cache, weights)))
+    return min(fits, key=lambda found: float(np.linalg.norm(found.r if weights is None else found.r * weights))).x
+
+
+def outcome(problem: Problem, entries: Entries | None, found: Finish, method: str) -> Outcome:
+    """The outcome of a finish; less certain if y bends."""
+    fit, error, stderr = found.fit, found.error, found.stderr
+    s = fit.support.size
+    note = (
+        f"The fit on {s} coordinates has a relative error of about {error:.2g}; the noise has a standard deviation of "
+        f"{found.sigma:.3g}."
+    )
+    if not isinstance(problem.noise, np.ndarray):
+        bent = bend(problem.y, found.alone)
+        if bent:
+            note, error, stderr = f"{note} {BENT}", math.hypot(error, bent), np.hypot(stderr, bent * fit.x)
+    return Outcome(
+        fit.x, fit.residual, End.CONVERGED, s, note, found.sigma, error, stderr, method=method, entries=entries
+    )
+
+
+def finished(problem: Problem, entries: Entries, given: Outcome, cache: GrowingBlock) -> Asks[Outcome]:
+    """The outcome of a method, in noise from the bottom of the likelihood if x is better known there."""
+    if exact_enough(problem, given.residual) or not entries.independent or not applies(problem):
+        return given
+    found = yield from finish(problem, given.x, np.flatnonzero(given.x), cache)
+    return better(given, problem, found)
+
+
+def better(given: Outcome, problem: Problem, found: Finish | None) -> Outcome:
+    """The outcome of a method in noise, or that of the finish from there.
+
+    Where coordinates are undecided or the noise is large, a posterior mean is nearer to x, unless the method stopped
+    before it was as near as the curvature of the likelihood says.
+    """
+    if found is None or not found.found or not problem.admits(found.fit.x):
+        return given
+    if not found.decided and given.error is not None and _STOPPED_SHORT * found.error > given.error:
+        return given
+    ended = outcome(problem, given.entries, found, given.method or "")
+    return replace(ended, second=given.second, outliers=given.outliers)
+
+
+def _given(problem: Problem) -> Float | None:
+    """The standard deviation of each measurement, (m,), none below a millionth of the largest; None if unknown."""
+    if problem.noise is None:
+        return None
+    sigma = np.broadcast_to(np.asarray(problem.noise, dtype=np.float64), problem.m)
+    return np.maximum(sigma, 1e-6 * float(sigma.max()))
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """A fit at the bottom, with every coordinate weighed: its value, covariance and odds."""
+
+    problem: Problem
+    found: Fit
+    #: The groups of coordinates, and whether each is on the support.
+    groups: Groups
+    inside: Float
+    #: The value and the variance of each coordinate: on the support, or if it joined.
+    values: Float
+    variances: Float
+    #: The log odds that a group is not zero.
+    odds: Float
+    sigma: float
+    evidence: float
+    freedom: float
+    leverage: Float
+
+    @classmethod
+    def of(cls, problem: Problem, found: Fit, W: Float, given: Float | None) -> _Weighed | None:
+        """Weigh all coordinates at a fit, given the products W of all of them; None if J is singular."""
+        m, n, S = problem.m, problem.n, found.support
+        weights = np.ones(m) if given is None else 1 / given
+        J, r = 2 * W * weights[:, None], found.r * weights
+        JS = J[:, S]
+        pinned = JS
+        if problem.turning:
+            # The phase is no unknown: a row that sees it alone makes J regular, and changes nothing else.
+            size = float(np.linalg.norm(JS)) / math.sqrt(S.size)
+            pinned = np.concatenate([JS, size * turned(found.x)[None, S]])
+        Q, R = np.linalg.qr(pinned)
+        pivots = np.abs(np.diagonal(R))
+        if not pivots.min() > _SINGULAR * pivots.max():
+            return None
+        Q = Q[:m]
+        s = S.size - problem.turning
+        nu = m - s
+        square = float(r @ r)
+        level = max(square / nu, 1e-300) if given is None else max(1.0, square / nu)
+        inverse = lapack.dtrtri(R)[0]
+        cover = level * (inverse @ inverse.T)
+        outside = np.setdiff1d(np.arange(n) if problem.support is None else problem.support, np.union1d(S, problem.known))
+        P = J[:, outside] - Q @ (Q.T @ J[:, outside])
+        groups = problem.groups or Groups(np.arange(n))
+        values, variances = np.zeros(n), np.zeros(n)
+        values[S], variances[S] = found.x[S], np.diagonal(cover)
+        inside = np.zeros(groups.count, dtype=bool)
+        inside[groups.touched(S)] = True
+        freedom = math.inf if given is not None else nu
+        weighed: list[_Weights] = []
+        for size in np.unique(groups.sizes).astype(int):
+            for columns, chosen in ((S, inside), (outside, ~inside)):
+                which = np.flatnonzero(chosen & (groups.sizes == size))
+                places = _places(groups, which, columns, size)
+                there = (places >= 0).all(axis=1)
+                which, places = which[there], places[there]
+                if columns is S:
+                    V, u = cover[places[:, :, None], places[:, None, :]], found.x[S][places]
+                else:
+                    part = P[:, places]
+                    gram = np.einsum("iga,igb->gab", part, part)
+                    gram += np.eye(size) * np.maximum(1e-12 * np.einsum("gaa->g", gram), 1e-300)[:, None, None]
+                    V = level * np.linalg.inv(gram)
+                    u = -np.einsum("gab,iga,i->gb", V / level, part, r)
+                    values[columns[places]], variances[columns[places]] = u, np.einsum("gaa->ga", V)
+                weighed.append(_Weights.of(which, u, V))
+        odds = _learnt_odds(weighed, groups.count, float(np.mean(found.x[S] ** 2)), freedom)
+        spread = float(np.mean((weights * (problem.y - np.average(problem.y, weights=weights**2))) ** 2))
+        evidence = _evidence(spread, level, nu, s, groups.count, int(inside.sum()))
+        sigma = math.sqrt(level) if given is None else float(np.sqrt(np.mean(given**2))) * math.sqrt(level)
+        total = float(np.trace(cover))
+        spread_of = total**2 / max(float(np.sum(cover**2)), 1e-300)
+        return cls(
+            problem, found, groups, inside, values, variances, odds, sigma, evidence,
+            _student(spread_of, freedom), np.einsum("ij,ij->i", Q, Q),
+        )  # fmt: skip
+
+    def supported(self) -> tuple[Float, Indices]:
+        """A start on the coordinates with odds above one, and these."""
+        problem, groups = self.problem, self.groups
+        chosen = np.flatnonzero(self.odds > 0)
+        chosen = chosen[np.argsort(-self.odds[chosen], kind="stable")]
+        most = problem.m - 1 + problem.turning
+        if problem.k is not None:
+            most = min(most, problem.k)
+        chosen = chosen[np.cumsum(groups.sizes[chosen]) <= most]
+        support = groups.members(chosen)
+        x = self.found.x.copy()
+        keep = np.zeros(problem.n, dtype=bool)
+        keep[support] = keep[problem.known] = True
+        new = support[x[support] == 0]
+        x[new] = self.values[new]
+        x[~keep] = 0.0
+        return x, support
+
+    def finish(self) -> Finish:
+        """What is known of x at this fit."""
+        n, S, x = self.problem.n, self.found.support, self.found.x
+        likely = 1 / (1 + np.exp(-np.clip(self.odds, -700, 700)))
+        likely = self.groups.spread(likely)
+        on = np.zeros(n, dtype=bool)
+        on[S] = True
+        sure = np.where(on, likely * self.variances, 0.0)
+        unsure = np.where(on, (1 - likely) * x**2, likely * (self.values**2 + self.variances))
+        total = float(sure.sum() + unsure.sum())
+        stderr = np.zeros(n)
+        stderr[S] = np.sqrt(self.variances[S])
+        size = max(float(np.linalg.norm(x)), 1e-300)
+        alone = -self.found.r / np.maximum(1 - self.leverage, 1e-6)
+        return Finish(
+            self.found, self.sigma, stderr, math.sqrt(total) / size * self.freedom,
+            float(unsure.sum()) / max(total, 1e-300), self.evidence, alone,
+        )  # fmt: skip
+
+
+def _places(groups: Groups, which: Indices, columns: Indices, size: int) -> Indices:
+    """The positions of the members of each group among some columns, (count, size); −1 where one is not there."""
+    position = np.full(groups.n, -1, dtype=np.intp)
+    position[columns] = np.arange(columns.size)
+    return position[groups.table(which, size)]
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """Groups of one size, in the axes of their covariances: squares of the values along each, and the variances there,
+    (count, size)."""
+
+    which: Indices
+    squares: Float
+    variances: Float
+
+    @classmethod
+    def of(cls, which: Indices, u: Float, V: Float) -> _Weights:
+        """Of values u (count, size) and covariances V (count, size, size)."""
+        if V.shape[-1] == 1:
+            return cls(which, u**2, np.maximum(V[:, :, 0], 1e-300))
+        variances, axes = np.linalg.eigh(V)
+        return cls(which, np.einsum("gab,ga->gb", axes, u) ** 2, np.maximum(variances, 1e-300))
+
+    def factors(self, tau2: float, freedom: float) -> Float:
+        """The log of the Bayes factor of each group: normal of variance τ² against zero."""
+        p = self.squares.shape[1]
+        q = np.sum(self.squares * (tau2 / (self.variances * (self.variances + tau2))), axis=1)
+        fit = 0.5 * q if math.isinf(freedom) else 0.5 * (freedom + p) * np.log1p(q / freedom)
+        return fit - 0.5 * np.sum(np.log1p(tau2 / self.variances), axis=1)
+
+    def moments(self, tau2: float) -> Float:
+        """The mean square of each group under its posterior, if it is not zero."""
+        share = tau2 / (self.variances + tau2)
+        return np.mean(share**2 * self.squares + share * self.variances, axis=1)
+
+
+def _learnt_odds(weighed: list[_Weights], count: int, tau2: float, freedom: float) -> Float:
+    """The log odds that each of `count` groups is not zero, with ρ and τ² learnt from all of them by EM."""
+    odds = np.full(count, -np.inf)
+    total = sum(each.which.size for each in weighed)
+    share = 0.5
+    for _ in range(_LEARNING):
+        nonzero = square = 0.0
+        for each in weighed:
+            odds[each.which] = each.factors(tau2, freedom) + math.log(share / (1 - share))
+            likely = 1 / (1 + np.exp(-np.clip(odds[each.which], -700, 700)))
+            nonzero += float(likely.sum())
+            square += float(likely @ each.moments(tau2))
+        # As if one group had been seen that is zero, and one that is not.
+        share, tau2 = (nonzero + 1) / (total + 2), max(square / max(nonzero, 1e-300), 1e-300)
+    return odds
+
+
+def _evidence(spread: float, level: float, freedom: int, s: int, count: int, chosen: int) -> float:
+    """E, for a y of variance `spread` of which a fit leaves `level` a degree of freedom."""
+    return 0.5 * freedom * math.log(max(spread, 1e-300) / level) - _log_choices(count, chosen) - s * math.log(2)
+
+
+def _student(f: float, freedom: float) -> float:
+    """By how much the error of f values is larger than that of their covariance, so that three errors are exceeded once
+    in a thousand."""
+    from scipy.special import chdtri, fdtri
+
+    quantile = chdtri(f, _TAIL) / f if math.isinf(freedom) else fdtri(f, freedom, 1 - _TAIL)
+    return max(1.0, math.sqrt(float(quantile)) / 3)
+
+
+def _log_choices(n: int, s: int) -> float:
+    """ln of (n choose s)."""
+    return math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1)
