@@ -138,7 +138,9 @@ def test_an_open_dataset_cannot_be_pickled(problem):
 
 def test_vectors_in_place_of_matrices(problem):
     vectors = problem.A[:, 0]
-    with pytest.raises(ValueError, match=r"got \(90, 30\); with a vector a_i in each row .* fastquad.RankOneTensor\(A\)"):
+    with pytest.raises(
+        ValueError, match=r"got \(90, 30\); with a vector a_i in each row .* fastquad.RankOneTensor\(A\)"
+    ):
         fq.solve(vectors, problem.y)
 
 
@@ -226,7 +228,7 @@ def test_torch(problem):
     ):
         with pytest.raises(TypeError, match=words):
             fq.solve(wrong, y)
-    with pytest.raises(TypeError, match="`y` is a torch Tensor with requires_grad, .* give y.detach()"):
+    with pytest.raises(TypeError, match=r"`y` is a torch Tensor with requires_grad, .* give y.detach()"):
         fq.solve(A, y.clone().requires_grad_())
     with pytest.raises(TypeError, match="`x0` is a torch Tensor with requires_grad"):
         fq.solve(A, y, x0=torch.ones(30, requires_grad=True))

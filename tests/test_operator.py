@@ -141,9 +141,9 @@ def test_a_linear_operator_of_scipy(dtype):
     assert fq.distance(solution.x, x) < 1e-9
     real = fq.OperatorTensor.from_linear_operator(aslinearoperator(B), dtype=float)  # of real x
     assert fq.check_gradient(real).ok
-    with pytest.raises(TypeError, match="`B` must be a linear operator .* got ndarray"):
+    with pytest.raises(TypeError, match=r"`B` must be a linear operator .* got ndarray"):
         fq.OperatorTensor.from_linear_operator(B)
-    with pytest.raises(TypeError, match="fastquad.OperatorTensor.from_linear_operator"):
+    with pytest.raises(TypeError, match=r"fastquad.OperatorTensor.from_linear_operator"):
         fq.solve(aslinearoperator(B), np.abs(B @ x) ** 2)
 
 
@@ -189,3 +189,73 @@ def test_a_physics_of_deepinv(dtype):
     assert fq.check_gradient(A, tol=tol).ok
     x = complex_normal(rng, 12)
     assert fq.distance(fq.solve(A, np.abs(B @ x) ** 2).x, x) < 10 * tol
+
+
+# -- what runs on functions alone -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"method": "amp"}, "`method` 'amp' needs the entries of A"),
+    ({"method": "pursuit"}, "`method` 'pursuit' needs the entries of A"),
+    ({"prior": fq.Sparse(k=2, groups=[0, 0, 1, 1, 2])}, "`prior` Sparse is used by methods that need the entries of A"),
+])  # fmt: skip
+def test_methods_that_need_entries_say_so(options, words):
+    A, _ = tensor(30, 5)
+    with pytest.raises(ValueError, match=words):
+        fq.solve(A, A.measure(np.arange(5.0)), **options)
+
+
+@pytest.mark.parametrize("complex_signals", [False, True])
+def test_no_entry_is_asked_for(complex_signals, monkeypatch):
+    """The default method, its verdict and "lm" need the three functions, and no product or matrix."""
+    A, _ = tensor(60, 10, complex_signals=complex_signals)
+    x = complex_normal(np.random.default_rng(0), 10) if complex_signals else np.arange(10.0)
+    y = A.measure(x)
+    for name in ("_apply", "_block", "_diagonals", "_weighted_sum", "_compress", "matrices", "_sweep"):
+        monkeypatch.setattr(fq.OperatorTensor, name, None)
+    for method in ("auto", "lm"):
+        solution = fq.solve(A, y, method=method)
+        assert solution.status == "EXACT"
+        assert fq.distance(solution.x, x) < 1e-10
+        assert solution.n_passes > 10
+    noisy = y + 0.01 * np.abs(y).mean() * np.random.default_rng(1).standard_normal(60)
+    solution = fq.solve(A, noisy)
+    assert solution.success
+    assert fq.distance(solution.x, x) < 3 * solution.error
+
+
+def test_the_error_in_noise_is_that_of_least_squares():
+    ratios = []
+    for seed in range(8):
+        A, _ = tensor(120, 12, seed=seed)
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal(12)
+        sigma = np.where(np.arange(120) % 2, 0.1, 1.0)
+        solution = fq.solve(A, A.measure(x) + sigma * rng.standard_normal(120), noise=sigma)
+        J = 2 * A.products(x) / sigma[:, None]
+        expected = np.sqrt(np.trace(np.linalg.inv(J.T @ J))) / np.linalg.norm(x)
+        assert 0.6 < solution.error / expected < 1.6
+        ratios.append(fq.distance(solution.x, x) / solution.error)
+    assert max(ratios) < 3
+
+
+def test_another_signal_is_found():
+    # Every sign of every entry measures the same: a diagonal tensor.
+    d = np.random.default_rng(0).standard_normal((40, 6))
+    A = fq.OperatorTensor(lambda x: d @ x**2, lambda x, v: 2 * d @ (x * v), lambda x, w: 2 * (w @ d) * x, m=40, n=6)
+    solution = fq.solve(A, d @ np.arange(1.0, 7.0) ** 2)
+    assert solution.status == "AMBIGUOUS"
+    assert solution.rival is not None
+    np.testing.assert_allclose(A.measure(solution.rival), A.measure(solution.x), rtol=1e-7)
+    assert fq.distance(solution.rival, solution.x) > 0.05
+
+
+def test_a_function_is_known_to_a_checkpoint_by_its_values(tmp_path):
+    A, _ = tensor(40, 6)
+    other, _ = tensor(40, 6, seed=1)
+    y, path = A.measure(np.arange(6.0)), tmp_path / "solve.ck"
+    first = fq.solve(A, y, checkpoint=path)
+    again = fq.solve(fq.OperatorTensor(*A._functions.values(), m=40, n=6), y, checkpoint=path)
+    np.testing.assert_array_equal(first.x, again.x)
+    with pytest.raises(ValueError, match="belongs to another solve: A differs"):
+        fq.solve(other, y, checkpoint=path)

@@ -35,6 +35,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
 from fastquad.engine.trust.answer import Known
 from fastquad.engine.trust.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
+from fastquad.engine.trust.by_verbs import certify_by_verbs, doubt_by_verbs
 from fastquad.engine.trust.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
 from fastquad.engine.trust.refutation import starts
@@ -162,13 +163,15 @@ def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     nonzeros = int(np.count_nonzero(found.x))
     if status is Status.EXACT and problem.k is not None and nonzeros != problem.k:
         note = f"{note} It has {nonzeros} nonzeros, not k = {problem.k} as was given.".strip()
-    outcome.x, outcome.residual, outcome.note = found.x, found.residual, note
+    outcome.x, outcome.residual, outcome.note, outcome.rival = found.x, found.residual, note, found.twin
     outcome.error = found.error if status.success else None
     return Verdict(status, outcome)
 
 
 def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:
     """The certificate of an answer that fits to rounding, by the tests for its kind."""
+    if problem.matrix_free:
+        return (yield from certify_by_verbs(problem, outcome.x))
     # Of small problems matrices tell more: whether descents from other starts find another answer.
     if problem.by_transform and not starts(problem.m, problem.n, problem.n, independent=False):
         found = yield from certify_by_transform(problem, outcome.x, outcome.entries)
@@ -223,7 +226,8 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
     if isinstance(problem.noise, float) and outcome.residual > _explained(problem, free):
         return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_TOO_MUCH}".strip()))
-    look = (yield from missed(problem, outcome.x)) if outcome.residual > _FITTED else Missed()
+    looked = outcome.residual > _FITTED and not problem.matrix_free
+    look = (yield from missed(problem, outcome.x)) if looked else Missed()
     outcome = replace(outcome, second=max(outcome.second, look.second))
     if look.better is not None:
         return (yield from _improved(problem, outcome, look.better))
@@ -236,7 +240,9 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
             return Verdict(Status.AMBIGUOUS, replace(outcome, note=f"{outcome.note} {look.unseen}".strip()))
         return (yield from _believed(problem, outcome, outcome.error, _trusted(problem)))
     level = outcome.noise if outcome.noise is not None else problem.sigma
-    if problem.by_transform and problem.m * problem.n**2 > CHALLENGE_ENTRIES:
+    if problem.matrix_free:
+        found = yield from doubt_by_verbs(problem, outcome, level)
+    elif problem.by_transform and problem.m * problem.n**2 > CHALLENGE_ENTRIES:
         # Of smaller problems matrices tell more: whether random starts come back to x.
         found = yield from doubt_by_transform(problem, outcome, level)
     elif problem.turning:

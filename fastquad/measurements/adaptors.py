@@ -11,10 +11,14 @@ from numpy.typing import DTypeLike
 
 def linear_operator(B: Any, dtype: DTypeLike | None) -> dict[str, Any]:
     """`y = |B x|²` for a linear operator B of SciPy or PyLops."""
-    shape = getattr(B, "shape", ())
+    shape: Any = getattr(B, "shape", ())
     if len(shape) != 2 or not hasattr(B, "matvec") or not hasattr(B, "rmatvec"):
-        raise TypeError(f"`B` must be a linear operator with `shape` (m, n), `matvec` and `rmatvec`, got {type(B).__name__}.")
-    number = np.result_type(np.float32, B.dtype if B.dtype is not None else np.float64) if dtype is None else np.dtype(dtype)
+        raise TypeError(
+            f"`B` must be a linear operator with `shape` (m, n), `matvec` and `rmatvec`, got {type(B).__name__}."
+        )
+    number = (
+        np.result_type(np.float32, B.dtype if B.dtype is not None else np.float64) if dtype is None else np.dtype(dtype)
+    )
 
     def vjp(x: Any, w: Any) -> Any:
         g = 2 * B.rmatvec(w * B.matvec(x))
@@ -32,10 +36,13 @@ def jax_function(function: Callable[[Any], Any], n: int, dtype: DTypeLike | None
     """A function of JAX and its derivatives, compiled."""
     import jax
 
-    example = jax.numpy.zeros(n, dtype=float if dtype is None else dtype)
+    kind: Any = float if dtype is None else dtype
+    example = jax.numpy.zeros(n, dtype=kind)
     answer = jax.eval_shape(function, example)
     if answer.ndim != 1 or not np.issubdtype(answer.dtype, np.floating):
-        raise ValueError(f"`function` must give real numbers of shape (m,), got {answer.dtype} of shape {answer.shape}.")
+        raise ValueError(
+            f"`function` must give real numbers of shape (m,), got {answer.dtype} of shape {answer.shape}."
+        )
     jvp = jax.jit(lambda x, v: jax.jvp(function, (x,), (v,))[1])
     # JAX pairs a gradient with v by Σ v_j g_j, without a conjugate.
     vjp = jax.jit(lambda x, w: jax.vjp(function, x)[1](w)[0].conj())

@@ -72,8 +72,11 @@ class Measurements(ABC):
     #: What `gram` answers with: a "dense" matrix, a "sparse" one, or None where it should not be asked, because `along`
     #: and `gradient` are far cheaper.
     gram_kind: str | None = "dense"
-    #: Whether `measure`, `along` and `gradient` are all that A should be asked for: entries and products are far dearer.
+    #: Whether `measure`, `along` and `gradient` are all that A should be asked for: entries and products are far
+    #: dearer.
     matrix_free: bool = False
+    #: Whether they are all that A has, so that methods that need more are refused.
+    only_verbs: bool = False
 
     @property
     def complex(self) -> bool:

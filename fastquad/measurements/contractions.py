@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastquad.measurements.base import Measurements, along_of, gradient_of, gram_of
+from fastquad.numerics.forms import Forms
 from fastquad.numerics.transform import DenseTransform, Transform
 from fastquad.typing import Float, Indices
 
@@ -398,6 +399,28 @@ class Factors(Contraction):
             return A._transform(real=True)
         factors = A._factors()
         return DenseTransform(factors) if factors.shape[1] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Verbs(Contraction):
+    """Answered with A as quadratic forms by their functions: `measure`, `along` and `gradient`.
+
+    What is done with them is charged by `fastquad.engine.requests.Reread`, a pass a call.
+    """
+
+    kept = False
+    reads = False
+
+    def cost(self, A: Measurements) -> float:
+        return 0.0
+
+    def answer(self, A: Measurements, n_threads: int) -> Forms:
+        return Forms(
+            A.m, A.n,
+            lambda x: A._measure(x, n_threads),
+            lambda x, v: A._along(x, v, n_threads),
+            lambda x, w: A._gradient(x, w, n_threads),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,8 +85,8 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
         return SparseTensor(A)
     if hasattr(A, "matvec") and hasattr(A, "rmatvec"):
         raise TypeError(
-            f"`A` must have a matrix for each measurement, got the linear operator {type(A).__name__}: for y = |A x|² give "
-            "fastquad.OperatorTensor.from_linear_operator(A)."
+            f"`A` must have a matrix for each measurement, got the linear operator {type(A).__name__}: for y = |A x|² "
+            "give fastquad.OperatorTensor.from_linear_operator(A)."
         )
     A = arguments.on_host(_unwrapped(A), "A")
     if is_dask_array(A):
@@ -113,9 +113,9 @@ def pack(
     Parameters
     ----------
     A : array of shape (m, n, n), path of a `.npy` file or packed folder, Dask array, or Measurements; or an iterator
-        Whatever `fastquad.as_measurements` takes. A Dask array is packed a chunk or two at a time, and a dataset of h5py,
-        zarr, … or a path such as "A.h5::A" slice by slice: neither is loaded as a whole. An iterator, which needs a path, gives the (n, n) matrices one
-        after the other.
+        Whatever `fastquad.as_measurements` takes. A Dask array is packed a chunk or two at a time, and a dataset of
+        h5py, zarr, … or a path such as "A.h5::A" slice by slice: neither is loaded as a whole. An iterator, which needs
+        a path, gives the (n, n) matrices one after the other.
     path : str or path, optional
         The path of the folder, which must not exist.
     dtype : float16, float32 or float64, or complex64 or complex128 for complex A, optional
@@ -225,7 +225,7 @@ def _source(A: Any) -> Source:
 
 
 def _unwrapped(A: Any) -> Any:
-    """What an array of xarray's holds: one in memory, one of Dask's, or itself where it is read from a file by slices."""
+    """What an array of xarray's holds: one in memory, one of Dask's, or itself if it is read from a file by slices."""
     if type(A).__module__.partition(".")[0] != "xarray" or not hasattr(A, "variable"):
         return A
     # Asking for the data of one that is still in its file would load it.

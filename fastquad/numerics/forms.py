@@ -2,10 +2,10 @@
 
     measure(x) = z(x),      along(x, v) = J(x) v = 2 (x^T Ã_i v)_i,      gradient(x, w) = J(x)^T w
 
-in real coordinates. A step of Levenberg–Marquardt is a least-squares problem for conjugate gradients, and as J is linear
-in x, the residual along a line x + u d is `r + u J(x) d + u² z(d)`: the best u is that of a quartic. The leading vector of
-`Σ w_i Ã_i` is found by Lanczos steps, whose product with v is `gradient(v, w)/2`. No matrix is formed, and memory is that of
-a few signals.
+in real coordinates. A step of Levenberg–Marquardt is a least-squares problem for conjugate gradients, and as J is
+linear in x, the residual along a line x + u d is `r + u J(x) d + u² z(d)`: the best u is that of a quartic. The leading
+vector of `Σ w_i Ã_i` is found by Lanczos steps, whose product with v is `gradient(v, w)/2`. No matrix is formed, and
+memory is that of a few signals.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ _ROUGHLY, _CLOSELY = 0.1, 1e-8
 # The largest number of steps of conjugate gradients for one of these: far from the end, and where it is near.
 _FEW_STEPS, _MAX_STEPS = 60, 300
 _NEAR = 1e-3
+# The share of the residual that a step lowers, at which a descent is at the bottom in noise: x then moves by a
+# millionth of what the noise moves it. Where data are exact it is about 1.
+_AT_BOTTOM = 1e-6
+# The least share of a decrease that rounding lets one see.
+_NO_MORE = 1e-15
 # Draws for variances: each is known to a quarter.
 _DRAWS = 24
 
@@ -70,10 +75,10 @@ class Forms:
         """About the two leading eigenvectors of `Σ_i w_i Ã_i`, from a random start."""
         return krylov.leading_vectors(lambda v: self.gradient(v, weights) / 2, self.n, rng)
 
-    def traces(self, rng: np.random.Generator, draws: int) -> Float:
-        """About the traces of the forms: the means of their values at random signs."""
-        signs = 2.0 * rng.integers(0, 2, (draws, self.n)) - 1
-        return np.mean([self.measure(each) for each in signs], axis=0)
+    def traces(self, rng: np.random.Generator, draws: int) -> tuple[Float, float]:
+        """About the traces of the forms, the means of their values at random signs; and the least of these values."""
+        values = [self.measure(2.0 * rng.integers(0, 2, self.n) - 1) for _ in range(draws)]
+        return np.mean(values, axis=0), float(np.min(values))
 
 
 class JacobianAt:
@@ -103,20 +108,36 @@ class JacobianAt:
         return float(moved @ moved) / self.forms.n
 
     def least_squares(self, target: Float, tol: float, max_steps: int, damping: float = 0.0) -> Float:
-        """The d that minimises `‖J d − target‖² + damping ‖d‖²`, to a share `tol` of its gradient."""
+        """The d that minimises `‖J d − target‖² + damping ‖d‖²`, by conjugate gradients.
 
-        def apply(d: Float) -> Float:
-            moved = self.normal(d)
-            return moved + damping * d if damping else moved
-
-        return krylov.conjugate_gradients(apply, self.adjoint(target), _itself, tol, max_steps)
+        They end where k more steps like the last two, the k-th, would lower it by less than a share tol² of what all
+        have. A share of the gradient would say nothing where one measurement is far more precise than the others.
+        """
+        d, r = np.zeros(self.forms.n), self.adjoint(target)
+        direction, square = r, float(r @ r)
+        lowered, small = 0.0, 0
+        for count in range(1, max_steps + 1):
+            moved = self.forward(direction)
+            curvature = float(moved @ moved) + damping * float(direction @ direction)
+            if not (curvature > 0 and square > 0):
+                break
+            step = square / curvature
+            d = d + step * direction
+            lowered += step * square
+            small = small + 1 if count * step * square <= max(tol**2, _NO_MORE) * lowered else 0
+            if small == 2:
+                break
+            r = r - step * (self.adjoint(moved) + damping * direction)
+            before, square = square, float(r @ r)
+            direction = r + square / before * direction
+        return d
 
     def least(self, rng: np.random.Generator, without: list[Float]) -> krylov.Least:
         """The least eigenvalue of `J^T J`, beside known null vectors of J."""
         return krylov.least_eigenvalue(self.normal, self.forms.n, rng, without)
 
     def sampled(self, rng: np.random.Generator) -> tuple[Float, Float]:
-        """The diagonals of `(J^T J)^{-1}`, (n,), and of `J (J^T J)^{-1} J^T`, (m,), from least squares of random data."""
+        """The diagonals of `(J^T J)^{-1}`, (n,), and of `J (J^T J)^{-1} J^T`, (m,), by least squares of random data."""
         variances, leverage = np.zeros(self.forms.n), np.zeros(self.forms.m)
         for _ in range(_DRAWS):
             d = self.least_squares(rng.standard_normal(self.forms.m), 1e-3, 200)
@@ -151,8 +172,8 @@ class FormDescent:
         return float(np.linalg.norm(self.r) / np.linalg.norm(self.y))
 
     def finished(self, rule: Rule) -> bool:
-        """Whether another step is useless."""
-        return finished(self.curve, self.scale, rule)
+        """Whether another step is useless: by the rule, or because J lowers next to nothing of the residual."""
+        return self.steepness < _AT_BOTTOM or finished(self.curve, self.scale, rule)
 
     def step(self) -> None:
         """One step to the best point of a line."""
@@ -163,7 +184,7 @@ class FormDescent:
         d = J.least_squares(-r, tol, most, damping=self.damping * typical)
         p, q = J.forward(d), self._weighed(self.forms.measure(d))
         # How much of the residual the Jacobian could lower: nothing at a bottom.
-        self.steepness = float(np.linalg.norm(p) / max(np.linalg.norm(r), 1e-300))
+        self.steepness = float(np.linalg.norm(p)) / max(float(np.linalg.norm(r)), 1e-300)
         terms = quartic.coefficients(r, p, q)
         u, change = quartic.minimise_one(*terms)
         # The decrease of the full step u = 1, by the linear model and in truth.
@@ -174,7 +195,3 @@ class FormDescent:
             self._set_residual(self.forms.measure(self.x) - self.y)
         self.curve.append(self.square)
         self.damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
-
-
-def _itself(v: Float) -> Float:
-    return v

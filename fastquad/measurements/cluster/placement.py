@@ -156,8 +156,8 @@ def _memory_source(A: Any, client: Any) -> tuple[Measurements, list[int], Source
     A = on_host(A, "A")
     if not isinstance(A, np.ndarray | Measurements) and hasattr(A, "chunks"):
         raise TypeError(
-            f"`A` must be in memory, or a path that every worker sees, got a {type(A).__name__}: pack it to a shared disk, "
-            "fastquad.pack(A, path), and give that path, or give dask.array.from_array(A)."
+            f"`A` must be in memory, or a path that every worker sees, got a {type(A).__name__}: pack it to a shared "
+            "disk, fastquad.pack(A, path), and give that path, or give dask.array.from_array(A)."
         )
     measurements = A if isinstance(A, Measurements) else raw_tensor(tensor(np.asanyarray(A)))
     direct = reaches_workers(client)

@@ -1,8 +1,8 @@
-"""An (m, n, n) array of another library, wherever its memory is: the contractions in the words of the array API standard.
+"""An (m, n, n) array of another library, wherever its memory is: contractions in the words of the array API standard.
 
-A never moves. Signals and weights go to its device, and what comes back are the answers: m numbers, n, or n×n; only where
-products or rows are asked for, m×n or more. Every contraction is a few batched matrix products, chunk by chunk of A, so
-that what is made on the device is never as large as A.
+A never moves. Signals and weights go to its device, and what comes back are the answers: m numbers, n, or n×n; only
+where products or rows are asked for, m×n or more. Every contraction is a few batched matrix products, chunk by chunk of
+A, so that what is made on the device is never as large as A.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _KINDS = ("float32", "float64", "complex64", "complex128")
 class ArrayTensor(Measurements):
     """Measurements on an (m, n, n) array of another library: of PyTorch, CuPy or JAX, on a GPU or not.
 
-    The contractions are computed by that library and where the array is; x and the answers are NumPy's. Any array of the
-    array API standard will do, and PyTorch's. An array in this machine's memory is better given to `solve` as it is: the
-    kernels of fastquad read it without a copy.
+    The contractions are computed by that library and where the array is; x and the answers are NumPy's. Any array of
+    the array API standard will do, and PyTorch's. An array in this machine's memory is better given to `solve` as it
+    is: the kernels of fastquad read it without a copy.
 
     Sums are in double precision if the library has it there; parts of a float32 array are converted for that.
 
@@ -55,7 +55,9 @@ class ArrayTensor(Measurements):
             raise ValueError(f"`A` must have shape (m, n, n), got {shape}.")
         kind = str(A.dtype).rpartition(".")[2]
         if kind not in _KINDS:
-            raise TypeError(f"`A` must be of float32, float64, complex64 or complex128, got {A.dtype}: convert it first.")
+            raise TypeError(
+                f"`A` must be of float32, float64, complex64 or complex128, got {A.dtype}: convert it first."
+            )
         if getattr(A, "requires_grad", False):
             raise TypeError("`A` must not require a gradient, for none flows through fastquad: give A.detach().")
         self.array = A
@@ -107,7 +109,7 @@ class ArrayTensor(Measurements):
         return self._xp.conj(turned) if self.complex else turned
 
     def _is_hermitian(self, A: Any) -> bool:
-        return bool(self._xp.all(A == self._adjoint(A)))
+        return bool(self._xp.all(self._adjoint(A) == A))
 
     def _applied(self, A: Any, x: Any) -> Any:
         """`Ã_i x` of a chunk for x of shape (n, b): (c, n, b)."""
@@ -280,7 +282,7 @@ def _namespace(A: Any) -> Any:
         return _Torch()
     if not hasattr(A, "__array_namespace__"):
         raise TypeError(
-            f"`A` must be an array of PyTorch or of the array API standard, got {type(A).__name__}; what else holds numbers "
-            "is given to `solve` as it is."
+            f"`A` must be an array of PyTorch or of the array API standard, got {type(A).__name__}; what else holds "
+            "numbers is given to `solve` as it is."
         )
     return A.__array_namespace__()

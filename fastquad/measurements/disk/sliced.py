@@ -1,8 +1,10 @@
-"""Arrays that are read by slices along m: HDF5, zarr, netCDF, tensorstore, blosc2, and whatever else has a shape, a dtype
-and slices, and is no array of NumPy's.
+"""Arrays that are read by slices along m: HDF5, zarr, netCDF, tensorstore, blosc2.
 
-They are never loaded as a whole unless they fit in the memory budget. Slices are whole chunks of the file along m, where a
-chunk is not larger than the budget, so that nothing is decompressed twice in a pass; one thread reads, one slice ahead.
+So is whatever else has a shape, a dtype and slices, and is no array of NumPy's.
+
+They are never loaded as a whole unless they fit in the memory budget. Slices are whole chunks of the file along m,
+where a chunk is not larger than the budget, so that nothing is decompressed twice in a pass; one thread reads, one
+slice ahead.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from fastquad.measurements.dense.arrays import tensor, tensor_dtype
 from fastquad.measurements.dense.layout import LANES
 from fastquad.measurements.dense.make import empty_raw, pack_finite, raw_tensor
 from fastquad.system import threads
-from fastquad.typing import Float, Indices, Number
+from fastquad.typing import Float, Indices
 
 #: Bytes that are read at once, where the budget allows: large enough that a call of a library costs nothing (guess).
 _SLICE_BYTES = 32 << 20
@@ -85,8 +87,8 @@ class Slices:
             self.bytes_read += array.nbytes
         if array.shape != (stop - start, *self.shape[1:]):
             raise ValueError(
-                f"`A` must give matrices {start} to {stop - 1} as an array of shape {(stop - start, *self.shape[1:])}, got "
-                f"{array.shape}."
+                f"`A` must give matrices {start} to {stop - 1} as an array of shape {(stop - start, *self.shape[1:])}, "
+                f"got {array.shape}."
             )
         return tensor(array)
 
@@ -202,7 +204,7 @@ def named_dataset(path: str) -> tuple[Any, str]:
         group = _library("zarr", file).open_group(where, mode="r")
     else:
         raise ValueError(f"`path` must name a dataset of an HDF5 or zarr file, 'A.h5::A' or 'A.zarr::A', got {path!r}.")
-    found = group[name] if name in group else None
+    found = group.get(name)
     if found is None or not hasattr(found, "shape"):
         there = ", ".join(repr(f"{file}::{key}") for key in group) or "nothing"
         raise ValueError(f"`path`: there is no dataset {name!r} in {file!r}, which has {there}.")
@@ -254,6 +256,6 @@ def _refuse_scaled(source: Any) -> None:
     if said:
         about = " and ".join(f"{name} = {value:g}" for name, value in said.items())
         raise ValueError(
-            f"`A` must hold its entries as they are, got a variable scaled by {about}: write it without scaling, or give "
-            "xarray.open_dataset(path)[name], which undoes it."
+            f"`A` must hold its entries as they are, got a variable scaled by {about}: write it without scaling, or "
+            "give xarray.open_dataset(path)[name], which undoes it."
         )

@@ -1,10 +1,11 @@
 """Measurements that are a user's functions: the measurements of x, and their derivative forwards and backwards.
 
-The measurements are `z(x) = (x^* Ã_i x)_i`, and J v = 2 Re(x^* Ã_i v) their derivative in the direction v. What is homogeneous
-of degree two is known by its values: `J v = (z(x + v) − z(x − v))/2` exactly, and `J^T w` by J of each unit vector.
+The measurements are `z(x) = (x^* Ã_i x)_i`, and J v = 2 Re(x^* Ã_i v) their derivative in the direction v. What is
+homogeneous of degree two is known by its values: `J v = (z(x + v) − z(x − v))/2` exactly, and `J^T w` by J of each unit
+vector.
 
-Levenberg–Marquardt, the start and the verdict need no more. A matrix, or a product `Ã_i x`, takes as many calls as it has
-entries of one measurement: a small problem may ask for them, and each call is counted as a pass.
+Levenberg–Marquardt, the start and the verdict need no more. A matrix, or a product `Ã_i x`, takes as many calls as it
+has entries of one measurement: a small problem may ask for them, and each call is counted as a pass.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class OperatorTensor(Measurements):
         difference of two measurements, which is exact because they are quadratic forms.
     vjp : function, optional
         `vjp(x, w)` gives `2 Σ_i w_i A_i x`, (n,), the gradient of `Σ_i w_i measure(x)_i`: paired with v by
-        `Re(v^* vjp(x, w))`. That of JAX is its conjugate. Without it, each takes n calls of `jvp`, for complex signals 2n.
+        `Re(v^* vjp(x, w))`. That of JAX is its conjugate. Without it, each takes n calls of `jvp`, for complex signals
+        2n.
     m, n : int
         How many measurements there are, and the length of x.
     dtype : float32, float64, complex64 or complex128
@@ -43,8 +45,8 @@ class OperatorTensor(Measurements):
     The functions are called one signal at a time and in the thread that called `solve`, with copies that they may write
     to. Their answers must have the right shape and be finite. One call counts as one pass.
 
-    `solve` takes the default method and `"lm"`. Other methods need the entries of A: `fastquad.pack` computes them, with
-    n² calls or more.
+    `solve` takes the default method and `"lm"`. Other methods need the entries of A: `fastquad.pack` computes them,
+    with n² calls or more.
 
     `fastquad.check_gradient` compares the three functions with each other.
 
@@ -65,7 +67,7 @@ class OperatorTensor(Measurements):
     True
     """
 
-    matrix_free = True
+    matrix_free = only_verbs = True
     gram_kind = None
 
     def __init__(
@@ -167,9 +169,13 @@ class OperatorTensor(Measurements):
         complex_too = name == "vjp" and self.complex
         if answer.shape != (size,) or answer.dtype.kind not in ("fiubc" if complex_too else "fiub"):
             what = "numbers" if complex_too else "real numbers"
-            raise ValueError(f"`{name}` must give {what} of shape ({size},), got {answer.dtype} of shape {answer.shape}.")
+            raise ValueError(
+                f"`{name}` must give {what} of shape ({size},), got {answer.dtype} of shape {answer.shape}."
+            )
         if not np.isfinite(answer).all():
-            raise ValueError(f"`{name}` must give finite numbers, got NaN or inf for a signal of norm {np.linalg.norm(x):.3g}.")
+            raise ValueError(
+                f"`{name}` must give finite numbers, got NaN or inf for a signal of norm {np.linalg.norm(x):.3g}."
+            )
         return answer.astype(self.number if complex_too else np.float64)
 
     def _value(self, x: Number) -> Float:
@@ -216,7 +222,7 @@ class OperatorTensor(Measurements):
 
     def _product(self, x: Number) -> Number:
         """`W[i] = Ã_i x`, by the fewer of n (2n) slopes or m gradients."""
-        W = np.empty((self.m, self.n), dtype=self.number)
+        W: Number = np.empty((self.m, self.n), dtype=self.number)
         if self._functions["vjp"] is not None and self.m < self.n * (1 + self.complex):
             for i in range(self.m):
                 W[i] = self._pull(x, np.eye(1, self.m, i)[0]) / 2
@@ -262,7 +268,7 @@ class OperatorTensor(Measurements):
 
     def _forms(self, left: Number, right: Number) -> Number:
         """`l^* Ã_i r` for the rows of left and of right, (m, rows, rows)."""
-        out = np.empty((self.m, len(left), len(right)), dtype=self.number)
+        out: Number = np.empty((self.m, len(left), len(right)), dtype=self.number)
         for p, one in enumerate(left):
             for q, other in enumerate(right):
                 out[:, p, q] = self._slope(one, other) / 2

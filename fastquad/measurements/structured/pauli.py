@@ -1,14 +1,14 @@
 """Expectations of Pauli strings, `y_i = x^* P_i x`, as in the tomography of pure states; no matrix is stored.
 
-A string of q letters I, X, Y, Z is a Kronecker product of 2×2 matrices. With two masks of q bits, x of its letters X and
-Y, and z of its letters Z and Y, and with c = |x & z| letters Y,
+A string of q letters I, X, Y, Z is a Kronecker product of 2×2 matrices. With two masks of q bits, x of its letters X
+and Y, and z of its letters Z and Y, and with c = |x & z| letters Y,
 
     P = i^c X^x Z^z,    (P v)_{j ^ x} = i^c (−1)^{|z & j|} v_j,
 
-one permutation of the entries with signs. So l^* P r is a sum of the products conj(l_{j ^ x}) r_j with the signs of z: a
-coefficient of their Walsh–Hadamard transform. Strings with one x share the products, and by the leading bits of z they
-share sums (kernels/pauli.h): a string costs n = 2^q additions or less, and all 4^q of them n² log n. The transpose,
-Σ_i w_i P_i v, is the same tree read from its leaves. Memory is that of a few signals.
+one permutation of the entries with signs. So l^* P r is a sum of the products conj(l_{j ^ x}) r_j with the signs of z:
+a coefficient of their Walsh–Hadamard transform. Strings with one x share the products, and by the leading bits of z
+they share sums (kernels/pauli.h): a string costs n = 2^q additions or less, and all 4^q of them n² log n. The
+transpose, Σ_i w_i P_i v, is the same tree read from its leaves. Memory is that of a few signals.
 """
 
 from __future__ import annotations
@@ -32,21 +32,23 @@ _CHUNK = 1 << 20
 _MOST_CHUNKS = 16
 # The size in bytes of what dense answers take at a time.
 _PIECE_BYTES = 4 << 20
+# The largest n of which matrices are formed, to prove that a state is the only one: of 128, 4 s against 0.1 s.
+_SMALL = 64
 _LETTERS = "IXYZ"
 
 
 class PauliTensor(Measurements):
     """Measurements `y_i = x^* P_i x` with Pauli strings P_i: tomography of a pure state of q qubits.
 
-    x is the state vector, complex, of length n = 2^q. y_i is the expectation of a string, between −‖x‖² and ‖x‖². Nothing
-    is assumed of ‖x‖: measure the string "I…I", whose expectation is ‖x‖² = 1, or give `solve` `norm=1`.
+    x is the state vector, complex, of length n = 2^q. y_i is the expectation of a string, between −‖x‖² and ‖x‖².
+    Nothing is assumed of ‖x‖: measure the string "I…I", whose expectation is ‖x‖² = 1, or give `solve` `norm=1`.
 
     Parameters
     ----------
     labels : list of m str
         Strings of the letters I, X, Y and Z, all of one length q. The first letter acts on the most significant bit of
-        an index, so that "XZ" is `kron(X, Z)`: the order in which Qiskit writes labels. What has a method `to_labels`, such
-        as Qiskit's PauliList, is taken too.
+        an index, so that "XZ" is `kron(X, Z)`: the order in which Qiskit writes labels. What has a method `to_labels`,
+        such as Qiskit's PauliList, is taken too.
 
     Examples
     --------
@@ -101,6 +103,16 @@ class PauliTensor(Measurements):
 
     def _about(self) -> tuple[str]:
         return (f"{self.qubits} qubit{'s' if self.qubits > 1 else ''}",)
+
+    @property
+    def matrix_free(self) -> bool:  # type: ignore[override]
+        """Whether products of all strings take longer than the strings themselves: from 7 qubits on."""
+        return self.n > _SMALL
+
+    @property
+    def gram_kind(self) -> str | None:  # type: ignore[override]
+        """Dense, or None where steps are made by conjugate gradients."""
+        return None if self.matrix_free else "dense"
 
     @property
     def nbytes(self) -> int:
@@ -294,7 +306,8 @@ def _labels(labels: Any) -> list[str]:
             raise ValueError(f"`labels` must have the letters I, X, Y and Z, got {label!r} for label {i}{way_out}.")
         if len(label) != len(given[0]):
             raise ValueError(
-                f"`labels` must have one length, got {given[0]!r} and {label!r} (label {i}): write I for what is not measured."
+                f"`labels` must have one length, got {given[0]!r} and {label!r} (label {i}): write I for what is not "
+                "measured."
             )
     if len(given[0]) > _MOST_QUBITS:
         raise ValueError(f"`labels` must have at most {_MOST_QUBITS} letters, got {len(given[0])}.")
