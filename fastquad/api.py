@@ -41,6 +41,8 @@ from fastquad.typing import Float, Number
 if TYPE_CHECKING:
     from fastquad.engine.checkpoint import Checkpoint
 
+# The methods that need no more of A than `measure`, `along` and `gradient`.
+_BY_VERBS = ("auto", "lm")
 Seed = int | np.random.Generator | None
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -176,6 +178,8 @@ def solve(
         if groups is not None and isinstance(prior, Sparse):
             groups = prior.grouping(n) or groups  # the user's groups, each with Re and Im of its entries
         solver = _solver(method, prior, bool(fixed))
+        if measurements.only_verbs:
+            _check_verbs(solver, prior)
         X0 = _starts(x0, Y, n)
         X_true = arguments.signals(x_true, "x_true", b, n)
         norms = arguments.norms(norm, b)
@@ -196,8 +200,9 @@ def solve(
                 norm=norms[i], noise=model, tol=tol, rng=rngs[i], memory=room, resume=resume,
                 fixed=fixed, bilinear=measurements.bilinear, groups=groups, gauge=measurements.gauge,
                 max_passes=limits.max_passes, by_transform=measurements.by_transform and _says_little(prior),
-                by_verbs=measurements.by_verbs and not outliers and _says_little(prior, fixed=True),
+                by_verbs=measurements.by_verbs and not (model.robust or model.reweighs) and _says_little(prior, fixed=True),
                 gram=measurements.gram_kind,
+                matrix_free=measurements.matrix_free and _says_little(prior) and not fixed and not model.reweighs,
             )  # fmt: skip
             if not Y[i].any() and getattr(prior, "fixed", None):
                 raise ValueError("`y` must not be all zero where values of x are fixed.")
@@ -445,6 +450,18 @@ def _solver(method: Any, prior: Prior | None, fixed: bool) -> Solver:
             f"`method` must be able to use known values of x, as 'auto' and 'lm' are, got {solver.name!r}."
         )
     return solver
+
+
+def _check_verbs(solver: Solver, prior: Prior | None) -> None:
+    """Raise where a method or a prior needs more of A than its functions."""
+    needs = None if _says_little(prior) else f"`prior` {type(prior).__name__} is used by methods that need"
+    if solver.name in METHODS and solver.name not in _BY_VERBS:
+        needs = f"`method` {solver.name!r} needs"
+    if needs:
+        raise ValueError(
+            f"{needs} the entries of A, and an OperatorTensor has none: use method='auto' or 'lm' without a prior, or "
+            "form the matrices, fastquad.pack(A), with n calls of `measure` or more for each of their rows."
+        )
 
 
 def _whole_support(prior: Prior | None) -> bool:

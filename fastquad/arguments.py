@@ -22,8 +22,44 @@ def check_numbers(array: Any, name: str, *, complex_too: bool = False) -> None:
         raise TypeError(f"`{name}` must hold {'numbers' if complex_too else 'real numbers'}, got dtype {array.dtype}.")
 
 
+# The devices of DLPack whose memory this machine's processor reads: its own, and what CUDA or ROCm pinned or manage.
+_ON_HOST = frozenset({1, 3, 11, 13})
+
+
+def on_host(value: Any, name: str) -> Any:
+    """An array of PyTorch, JAX, CuPy, … as one of NumPy's, through DLPack and without a copy; anything else as it is.
+
+    An error, with the way out, where it is on another device, or is no plain array of numbers that NumPy has.
+    """
+    kind = type(value)
+    if isinstance(value, (np.ndarray, np.generic)) or not hasattr(kind, "__dlpack_device__"):
+        return value
+    library = kind.__module__.partition(".")[0]
+    what = f"`{name}` is a {library} {kind.__name__}"
+    if library == "torch":
+        if str(value.layout) != "torch.strided":
+            raise TypeError(f"{what} with layout {value.layout}: give {name}.to_dense().")
+        if value.requires_grad:
+            raise TypeError(f"{what} with requires_grad, and no gradient flows through fastquad: give {name}.detach().")
+        value = value.resolve_conj().resolve_neg()
+    if any(word in str(value.dtype) for word in ("bfloat16", "float8", "float4")):
+        way_out = f"{name}.float()" if library == "torch" else f"{name}.astype('float32')"
+        raise TypeError(f"{what} of dtype {value.dtype}, which NumPy does not have: give {way_out}.")
+    if library == "torch" and value.device.type == "meta":
+        raise TypeError(f"{what} on the device 'meta', which has a shape and no numbers: give one with numbers.")
+    if value.__dlpack_device__()[0] not in _ON_HOST:
+        way_out = {"torch": f"{name}.cpu()", "cupy": f"{name}.get()"}.get(library, f"numpy.asarray({name})")
+        there = ", or fastquad.ArrayTensor(A), which computes where A is" if name == "A" else ""
+        raise TypeError(f"{what} on the device {value.device}, not in this machine's memory: give {way_out}{there}.")
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError):  # what DLPack cannot say, such as old booleans
+        return np.asarray(value)
+
+
 def unmasked(value: Any, name: str) -> Any:
-    """The value itself; an error if it is a masked array with masked entries."""
+    """The value itself, on the host; an error if it is a masked array with masked entries."""
+    value = on_host(value, name)
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         count = int(np.ma.getmaskarray(value).sum())
         raise ValueError(

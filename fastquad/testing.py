@@ -19,7 +19,9 @@ from numpy.typing import ArrayLike
 from fastquad import arguments
 from fastquad.measurements import Measurements, as_measurements
 from fastquad.measurements.contractions import Along, Block, Diagonals, Gradient, Gram, Products, Rows
+from fastquad.measurements.views import RealView
 from fastquad.priors.base import Prior
+from fastquad.reductions.complex import interleaved
 from fastquad.solution import Solution
 from fastquad.typing import Float, Number
 
@@ -160,7 +162,7 @@ def check_gradient(A: Any, x: ArrayLike | None = None, *, tol: float = 1e-6, rng
     ----------
     A : Measurements, array of shape (m, n, n), or path of a .npy file
     x : array of shape (n,), optional
-        The point of comparison; default: a random one.
+        The point of comparison; default: a random one. Complex A are compared in real coordinates.
     tol : float
         The largest relative error that counts as agreement.
     rng : int or numpy.random.Generator, optional
@@ -180,6 +182,9 @@ def check_gradient(A: Any, x: ArrayLike | None = None, *, tol: float = 1e-6, rng
     measurements = as_measurements(A)
     tol = arguments.number(tol, "tol")
     generator = arguments.generator(rng, default=0)
+    if measurements.complex:  # in real coordinates, Re and Im in turn
+        measurements = RealView(measurements)
+        x = None if x is None else interleaved(x, "x", measurements.n // 2)
     n = measurements.n
     X = arguments.signals(x, "x", 1, n)
     point = generator.standard_normal(n) if X is None else X[0]
@@ -338,6 +343,8 @@ def check_measurements(A: Any, *, tol: float = 1e-6, rng: Any = None) -> Gradien
     if not isinstance(A, Measurements):
         raise TypeError(f"`A` must be Measurements, got {type(A).__name__}.")
     generator = arguments.generator(rng, default=0)
+    if A.complex:
+        A = RealView(A)
     found = check_gradient(A, tol=tol, rng=generator)
     wrong = [f"{name}: relative error {error:.1e}" for name, error in found.errors.items() if not error <= found.tol]
     wrong += _wrong_attributes(A)

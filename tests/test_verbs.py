@@ -11,7 +11,7 @@ from fastquad.engine.digest import digest
 from fastquad.engine.driver import drive, finish
 from fastquad.engine.encoding import Encoder, decoded, dense
 from fastquad.engine.run import Limits, Run
-from fastquad.engine.steps import Outcome, Step
+from fastquad.engine.steps import End, Outcome, Step
 from fastquad.measurements.contractions import Along, Gradient, Gram, Measure
 from fastquad.measurements.structured.basis import BasisTensor
 from fastquad.measurements.views import ComplexView, RealPart, RealView
@@ -168,9 +168,9 @@ def test_a_batch_shares_a_pass(kind):
         seen.append((yield Along(x, x)))
         seen.append((yield Gradient(x, np.ones(M))))
         yield Step(x, 1.0)
-        return Outcome(x, 1.0)
+        return Outcome(x, 1.0, End.MAX_ITER)
 
-    said = {"noise": None, "sigma": 0.0, "turning": 0, "gauge": "sign", "by_verbs": False}
+    said = {"noise": fq.noise.Gaussian(), "sigma": 0.0, "turning": 0, "gauge": "sign", "by_verbs": False, "matrix_free": False}
     problem = type("Problem", (), {"m": M, "n": N, "dtype": A.dtype, **said})()
     solutions = drive(A, [Run(problem, steps(x), "toy", Limits(), signal=i) for i, x in enumerate(points)])
     assert [solution.n_passes for solution in solutions] == [pytest.approx(3.0)] * 3

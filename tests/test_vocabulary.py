@@ -91,7 +91,7 @@ def test_the_kind_of_A_says_what_a_part_costs():
 
 def test_diagonals_are_read_once_whoever_asks(raw, monkeypatch):
     from fastquad.engine.run import Limits, Run
-    from fastquad.engine.steps import Outcome, Step
+    from fastquad.engine.steps import End, Outcome, Step
 
     reads = []
     monkeypatch.setattr(type(raw), "_diagonals", lambda self, n_threads: reads.append(1) or np.ones((M, N)))
@@ -100,9 +100,9 @@ def test_diagonals_are_read_once_whoever_asks(raw, monkeypatch):
         yield Diagonals()
         yield Diagonals()
         yield Step(np.ones(N), 1.0)
-        return Outcome(np.ones(N), 1.0)
+        return Outcome(np.ones(N), 1.0, End.MAX_ITER)
 
-    said = {"noise": Gaussian(), "sigma": 0.0, "turning": 0, "gauge": "sign", "by_verbs": False}
+    said = {"noise": Gaussian(), "sigma": 0.0, "turning": 0, "gauge": "sign", "by_verbs": False, "matrix_free": False}
     problem = type("Problem", (), {"m": M, "n": N, "dtype": raw.dtype, **said})()
     runs = [Run(problem, steps(), "toy", Limits(), signal=i) for i in range(2)]
     solutions = drive(raw, runs)

@@ -34,7 +34,7 @@ from fastquad.engine.digest import digest
 from fastquad.engine.encoding import Encoder, decoded, dense
 from fastquad.engine.run import Run
 from fastquad.noise import from_dict
-from fastquad.solution import Solution, Status
+from fastquad.solution import Proof, Solution, Status
 from fastquad.system.records import Journal, Record
 
 FORMAT, VERSION = "fastquad checkpoint", 3
@@ -287,12 +287,14 @@ def _state(run: Run) -> dict[str, Any]:
 def _plain(solution: Solution) -> dict[str, Any]:
     state = {field.name: getattr(solution, field.name) for field in fields(Solution)}
     model = None if solution.noise_model is None else solution.noise_model.to_dict()
-    return state | {"status": solution.status.name, "noise_model": model}
+    proof = None if solution.proof is None else solution.proof.to_dict()
+    return state | {"status": solution.status.name, "noise_model": model, "proof": proof}
 
 
 def _solution(state: dict[str, Any]) -> Solution:
     model = None if state["noise_model"] is None else from_dict(state["noise_model"])
-    return Solution(**(state | {"status": Status[state["status"]], "noise_model": model}))
+    proof = None if state["proof"] is None else Proof.from_dict(state["proof"])
+    return Solution(**(state | {"status": Status[state["status"]], "noise_model": model, "proof": proof}))
 
 
 @cache

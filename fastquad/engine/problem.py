@@ -49,6 +49,8 @@ class Problem:
     by_verbs: bool = False
     #: What `Gram` is answered with: a "dense" matrix, a "sparse" one, or None where it should not be asked.
     gram: str | None = "dense"
+    #: Whether x is found and judged by `measure`, `along` and `gradient` alone: see `Measurements.matrix_free`.
+    matrix_free: bool = False
     #: Groups of coordinates that are zero together, such as Re and Im of a complex number; None if there are none.
     groups: Groups | None = None
     #: What the measurements cannot determine of x: its "sign"; or, for a complex x whose Re and Im are the coordinates

@@ -39,6 +39,7 @@ from fastquad.engine.trust.by_verbs import judge_by_verbs
 from fastquad.engine.trust.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
 from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
 from fastquad.engine.trust.evidence import SPARE_NATS, against_chance
+from fastquad.engine.trust.matrix_free import certify_matrix_free, doubt_matrix_free
 from fastquad.engine.trust.proof import certified_radius, prove
 from fastquad.engine.trust.refutation import starts
 from fastquad.engine.trust.rivals import along_free
@@ -113,7 +114,7 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if outcome.end in (End.STOPPED, End.DIVERGED):
         return Verdict(_AS_IT_ENDED[outcome.end], outcome)
     if outcome.normals is not None or (problem.by_verbs and not products_affordable(problem)):
-        return Verdict(*(yield from judge_by_verbs(problem, outcome)))
+        return (yield from _proven(problem, Verdict(*(yield from judge_by_verbs(problem, outcome)))))
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
     determined = free - problem.turning < problem.m
     if exact_enough(problem, outcome.residual):
@@ -200,7 +201,9 @@ def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]
 
 def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """The verdict on an answer that fits to rounding: that of its certificate, with x cleaned of rounding."""
-    prior, ground = problem.prior, (yield from prove(problem, outcome.x, outcome.known))
+    prior, ground = problem.prior, None
+    if not problem.matrix_free:
+        ground = yield from prove(problem, outcome.x, outcome.known)
     if ground is not None and ground.proof is not None:
         found = Certificate(ground.x, ground.residual, Status.PROVEN, ground.note, error=ground.error)
     else:
@@ -223,8 +226,28 @@ def _certified(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     return Verdict(status, outcome)
 
 
+def _proven(problem: Problem, verdict: Verdict) -> Asks[Verdict]:
+    """The verdict by the verbs, with a proof or a rival where the matrices that show them are small."""
+    status, outcome = verdict
+    small = products_affordable(problem) and _small(problem)
+    if not small or outcome.end not in (End.CONVERGED, End.STAGNATED) or not exact_enough(problem, outcome.residual):
+        return verdict
+    ground = yield from prove(problem, outcome.x, None)
+    if ground is None:
+        return verdict
+    if ground.proof is not None:
+        found = Certificate(ground.x, ground.residual, Status.PROVEN, ground.note, error=ground.error)
+    else:
+        found = ground.weighed(Certificate(outcome.x, outcome.residual, status, twin=outcome.rival))
+    note = f"{outcome.note} {found.doubt}".strip()
+    error = found.error if found.status.success else None
+    return Verdict(found.status, replace(outcome, x=found.x, note=note, error=error, rival=found.twin, proof=ground.proof))
+
+
 def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:
     """The certificate of an answer that fits to rounding, by the tests for its kind."""
+    if problem.matrix_free:
+        return (yield from certify_matrix_free(problem, outcome.x))
     # Of small problems matrices tell more: whether descents from other starts find another answer.
     if problem.by_transform and not starts(problem.m, problem.n, problem.n, independent=False):
         found = yield from certify_by_transform(problem, outcome.x)
@@ -282,7 +305,8 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
     if problem.noise.given and not problem.noise.unequal and outcome.residual > _explained(problem, free):
         return Verdict(Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_TOO_MUCH}".strip()))
-    look = (yield from missed(problem, outcome.x)) if outcome.residual > _FITTED else Missed()
+    looked = outcome.residual > _FITTED and not problem.matrix_free
+    look = (yield from missed(problem, outcome.x)) if looked else Missed()
     outcome = replace(outcome, second=max(outcome.second, look.second))
     if look.better is not None:
         return (yield from _improved(problem, outcome, look.better))
@@ -295,7 +319,9 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
             return _doubted(outcome, look.unseen, look.rival)
         return (yield from _believed(problem, outcome, outcome.error, _trusted(problem)))
     level = outcome.noise if outcome.noise is not None else problem.sigma
-    if problem.by_transform and not _small(problem):
+    if problem.matrix_free:
+        found = yield from doubt_matrix_free(problem, outcome, level)
+    elif problem.by_transform and not _small(problem):
         # Of smaller problems matrices tell more: whether random starts come back to x.
         found = yield from doubt_by_transform(problem, outcome, level)
     elif problem.turning:

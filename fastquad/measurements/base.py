@@ -74,6 +74,11 @@ class Measurements(ABC):
     gram_kind: str | None = "dense"
     #: Whether x is found and judged by these verbs, `along`, `gradient` and `gram`, rather than by products and blocks.
     by_verbs: bool = False
+    #: Whether `measure`, `along` and `gradient` are all that A should be asked for: entries and products are far
+    #: dearer.
+    matrix_free: bool = False
+    #: Whether they are all that A has, so that methods that need more are refused.
+    only_verbs: bool = False
 
     @property
     def complex(self) -> bool:
@@ -422,7 +427,7 @@ class Measurements(ABC):
         flat = D.conj().reshape(-1)
         return np.concatenate([(A.reshape(len(A), -1) @ flat).real for _, A in self._blocks()])
 
-    def _sizes(self, n_threads: int) -> Number:
+    def _frobenius(self, n_threads: int) -> Number:
         """`‖Ã_i‖_F` or little more, (m,)."""
         return np.concatenate([frobenius(A) for _, A in self._blocks()])
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastquad.measurements.base import Edges, Measurements, along_of, gradient_of, gram_of
+from fastquad.numerics.forms import Forms
 from fastquad.numerics.transform import DenseTransform, Transform
 from fastquad.typing import Float, Indices
 
@@ -316,7 +317,7 @@ class Inner(Contraction):
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes(Contraction):
+class Frobenius(Contraction):
     """Answered with `‖Ã_i‖_F` or little more, (m,), read-only; A is read for it once a solve."""
 
     once = True
@@ -326,7 +327,7 @@ class Sizes(Contraction):
         return 1.0
 
     def answer(self, A: Measurements, n_threads: int) -> Float:
-        sizes = A._sizes(n_threads)
+        sizes = A._frobenius(n_threads)
         sizes.flags.writeable = False
         return sizes
 
@@ -454,6 +455,28 @@ class Factors(Contraction):
             return A._transform(real=True)
         factors = A._factors()
         return DenseTransform(factors) if factors.shape[1] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Verbs(Contraction):
+    """Answered with A as quadratic forms by their functions: `measure`, `along` and `gradient`.
+
+    What is done with them is charged by `fastquad.engine.requests.Reread`, a pass a call.
+    """
+
+    kept = False
+    reads = False
+
+    def cost(self, A: Measurements) -> float:
+        return 0.0
+
+    def answer(self, A: Measurements, n_threads: int) -> Forms:
+        return Forms(
+            A.m, A.n,
+            lambda x: A._measure(x, n_threads),
+            lambda x, v: A._along(x, v, n_threads),
+            lambda x, w: A._gradient(x, w, n_threads),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

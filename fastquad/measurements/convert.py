@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,14 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from fastquad import arguments
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.cluster.chunked import ChunkedTensor
 from fastquad.measurements.cluster.placement import current_client, distribute
 from fastquad.measurements.dense.arrays import check_format, is_dask_array, tensor
-from fastquad.measurements.dense.make import pack_in_memory, packed_dtype, raw_tensor
+from fastquad.measurements.dense.make import pack_in_memory, packed_dtype, packed_room, raw_tensor
 from fastquad.measurements.dense.packed import PackedTensor
 from fastquad.measurements.disk.folder import Folder, FolderTensor, folder_tensor
 from fastquad.measurements.disk.mapped import mapped_tensor
+from fastquad.measurements.disk.sliced import SlicedSource, SlicedTensor, Slices, is_sliced, named_dataset
 from fastquad.measurements.disk.sources import IteratedSource, MeasuredSource, Source
 from fastquad.measurements.disk.streamed import StreamedTensor
 from fastquad.measurements.disk.writer import write
@@ -38,10 +41,14 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
         `fastquad.pack` wrote is opened by `fastquad.open`. A Dask array is distributed over the workers of the current
         client, as by `fastquad.distribute`; without a client it is computed once, if it fits in half of the memory that
         this process can get, or else chunk by chunk in every pass. A list of scipy.sparse matrices, or one stacked of
-        shape (m n, n), becomes a `fastquad.SparseTensor`.
+        shape (m n, n), becomes a `fastquad.SparseTensor`. A dataset of h5py, zarr, netCDF4, tensorstore or blosc2, or
+        whatever else has a shape, a dtype and slices, is read by slices along m: once, if it fits in that half of the
+        memory, or else in every pass. So is a path such as "A.h5::A", which names a dataset of an HDF5 or zarr file.
+        An array of xarray stands for what it holds. Arrays of PyTorch and JAX on this machine are used without a copy;
+        see `fastquad.ArrayTensor` for those on a GPU.
     memory : int or str, optional
         A budget for a packed folder, or for a tensor that was opened from one: see `fastquad.open`; for a Dask array
-        without a client, in place of half of the memory.
+        without a client and for what is read by slices, in place of half of the memory.
 
     Returns
     -------
@@ -60,6 +67,8 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
         return open(A.folder.path, memory=memory, verify=False)
     if isinstance(A, Measurements):
         return A
+    if isinstance(A, str) and "::" in A and not os.path.exists(A):
+        return open(A, memory=memory)
     if isinstance(A, str | os.PathLike):
         path = Path(A).expanduser()
         check_format(path)
@@ -74,8 +83,16 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
         raise TypeError(f"`A` must be one array, got a {type(A).__name__} of {named}: give one of them.")
     if is_sparse_tensor(A):
         return SparseTensor(A)
+    if hasattr(A, "matvec") and hasattr(A, "rmatvec"):
+        raise TypeError(
+            f"`A` must have a matrix for each measurement, got the linear operator {type(A).__name__}: for y = |A x|² "
+            "give fastquad.OperatorTensor.from_linear_operator(A)."
+        )
+    A = arguments.on_host(_unwrapped(A), "A")
     if is_dask_array(A):
         return _from_dask(A, memory)
+    if is_sliced(A):
+        return _from_slices(A, memory)
     return raw_tensor(tensor(np.asanyarray(A)))
 
 
@@ -96,8 +113,9 @@ def pack(
     Parameters
     ----------
     A : array of shape (m, n, n), path of a `.npy` file or packed folder, Dask array, or Measurements; or an iterator
-        A Dask array is packed a chunk or two at a time. An iterator, which needs a path, gives the (n, n) matrices one
-        after the other.
+        Whatever `fastquad.as_measurements` takes. A Dask array is packed a chunk or two at a time, and a dataset of
+        h5py, zarr, … or a path such as "A.h5::A" slice by slice: neither is loaded as a whole. An iterator, which needs
+        a path, gives the (n, n) matrices one after the other.
     path : str or path, optional
         The path of the folder, which must not exist.
     dtype : float16, float32 or float64, or complex64 or complex128 for complex A, optional
@@ -122,9 +140,15 @@ def pack(
     >>> packed.dtype, packed.m, packed.n
     (dtype('float32'), 16, 10)
     """
-    source = _source(A) if path is not None else MeasuredSource(_chunk_by_chunk(A))
+    if path is None and isinstance(A, Iterator):
+        as_measurements(A)  # it raises the error
+    source = _source(A)
     target = packed_dtype(source.dtype, out.dtype if dtype is None and out is not None else dtype)
     n_threads = threads.resolve(n_threads)
+    if isinstance(source, SlicedSource) and path is None:
+        packed, blocks = packed_room(source.slices.shape[0], source.n, target, out)
+        source.pack(0, blocks, n_threads)
+        return packed
     if path is not None:
         if out is not None:
             raise ValueError("`out` is memory, and `path` a folder: give one of them.")
@@ -139,11 +163,12 @@ def pack(
 def open(
     path: str | os.PathLike[str], *, memory: Any = None, verify: bool = True, n_threads: int | None = None
 ) -> Measurements:
-    """Open a packed folder that `fastquad.pack` wrote.
+    """Open a packed folder that `fastquad.pack` wrote, or a dataset of an HDF5 or zarr file.
 
     Parameters
     ----------
     path : str or path
+        A folder; or "FILE::NAME", such as "A.h5::group/A", for a dataset, which h5py or zarr reads.
     memory : int or str, optional
         A budget, in bytes or as a string such as "4 GB"; default: half of what this process can get. A folder that is
         no larger is mapped, and stays in memory once it has been read; a larger one is read again for every pass.
@@ -156,7 +181,8 @@ def open(
     Returns
     -------
     Measurements
-        A PackedTensor, or a StreamedTensor if the folder is larger than the budget.
+        A PackedTensor, or a StreamedTensor if the folder is larger than the budget. A dataset is read into memory if it
+        fits in the budget, or else by slices in every pass.
 
     Examples
     --------
@@ -170,6 +196,8 @@ def open(
     >>> A.m, A.n
     (16, 10)
     """
+    if isinstance(path, str) and "::" in path and not os.path.exists(path):
+        return _from_slices(*_named(path, memory))
     folder = Folder.open(Path(path).expanduser())
     room = budget(memory)
     if folder.nbytes > room:
@@ -183,14 +211,39 @@ def _source(A: Any) -> Source:
     """What can be packed to disk, as a source."""
     if isinstance(A, Iterator) and not isinstance(A, np.ndarray):
         return IteratedSource(A)
-    return MeasuredSource(_chunk_by_chunk(A))
-
-
-def _chunk_by_chunk(A: Any) -> Measurements:
-    """A as measurements that are read once: a Dask array is not gathered for that."""
+    if isinstance(A, str) and "::" in A and not os.path.exists(A):
+        A = named_dataset(A)[0]
+    A = arguments.on_host(_unwrapped(A), "A")
+    # What is read once is not gathered for that.
     if is_dask_array(A):
-        return ChunkedTensor(A)
-    return as_measurements(A)
+        return MeasuredSource(ChunkedTensor(A))
+    if isinstance(A, SlicedTensor):
+        return SlicedSource(A.slices)
+    if not isinstance(A, Mapping) and is_sliced(A):
+        return SlicedSource(Slices(A, budget(None)))
+    return MeasuredSource(as_measurements(A))
+
+
+def _unwrapped(A: Any) -> Any:
+    """What an array of xarray's holds: one in memory, one of Dask's, or itself if it is read from a file by slices."""
+    if type(A).__module__.partition(".")[0] != "xarray" or not hasattr(A, "variable"):
+        return A
+    # Asking for the data of one that is still in its file would load it.
+    return A.data if A.chunks is not None or A.variable._in_memory else A
+
+
+def _named(path: str, memory: Any) -> tuple[Any, Any, str]:
+    """The arguments of `_from_slices` for a dataset that a path names."""
+    dataset, name = named_dataset(path)
+    return dataset, memory, name
+
+
+def _from_slices(source: Any, memory: Any, path: str | None = None) -> Measurements:
+    """An array that is read by slices: now, if it fits in the budget, or else in every pass."""
+    room = budget(memory)
+    slices = Slices(source, room)
+    fits = slices.target.itemsize * math.prod(slices.shape) <= room
+    return raw_tensor(slices.whole()) if fits else SlicedTensor(slices, room, path)
 
 
 def _from_dask(array: Any, memory: Any) -> Measurements:

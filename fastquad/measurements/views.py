@@ -137,8 +137,8 @@ class RealView(_View):
         whole = D[::2, ::2] + D[1::2, 1::2] + 1j * (D[1::2, ::2] - D[::2, 1::2])
         return self.inner._inner(whole, n_threads)
 
-    def _sizes(self, n_threads: int) -> Number:
-        return self.inner._sizes(n_threads) * np.sqrt(2)
+    def _frobenius(self, n_threads: int) -> Number:
+        return self.inner._frobenius(n_threads) * np.sqrt(2)
 
     def _diagonals(self, n_threads: int) -> Number:
         return np.repeat(self.inner._diagonals(n_threads), 2, axis=1)
@@ -222,8 +222,8 @@ class ComplexView(_View):
     def _inner(self, D: Number, n_threads: int) -> Number:
         return self.inner._inner(np.ascontiguousarray(D.real), n_threads)
 
-    def _sizes(self, n_threads: int) -> Number:
-        return self.inner._sizes(n_threads)
+    def _frobenius(self, n_threads: int) -> Number:
+        return self.inner._frobenius(n_threads)
 
     def _diagonals(self, n_threads: int) -> Number:
         return self.inner._diagonals(n_threads)
@@ -300,8 +300,8 @@ class RealPart(_View):
     def _inner(self, D: Number, n_threads: int) -> Number:
         return self.inner._inner(D.astype(np.complex128), n_threads)
 
-    def _sizes(self, n_threads: int) -> Number:
-        return self.inner._sizes(n_threads)
+    def _frobenius(self, n_threads: int) -> Number:
+        return self.inner._frobenius(n_threads)
 
     def _diagonals(self, n_threads: int) -> Number:
         return self.inner._diagonals(n_threads)

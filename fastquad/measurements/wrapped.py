@@ -32,6 +32,16 @@ class WrappedTensor(Measurements):
         """What the inner tensor answers `gram` with."""
         return self.inner.gram_kind
 
+    @property
+    def matrix_free(self) -> bool:  # type: ignore[override]
+        """Whether the inner tensor is one of functions."""
+        return self.inner.matrix_free
+
+    @property
+    def only_verbs(self) -> bool:  # type: ignore[override]
+        """Whether the inner tensor has nothing but functions."""
+        return self.inner.only_verbs
+
     def sweep_passes(self) -> int:
         """How often `sweep` reads A."""
         return self.inner.sweep_passes()

@@ -82,7 +82,7 @@ def read(A: Measurements, y: Any, signal: str | None) -> Reading:
 def _holds_complex(value: Any) -> bool:
     """Whether this is an array of complex numbers; what is none is refused further on."""
     try:
-        return np.iscomplexobj(np.asarray(value))
+        return np.iscomplexobj(np.asarray(arguments.on_host(value, "y")))
     except ValueError:
         return False
 

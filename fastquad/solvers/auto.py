@@ -32,7 +32,7 @@ from fastquad.engine.steps import Stage as Announced
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Diagonals
 from fastquad.numerics.levenberg_marquardt import Rule
-from fastquad.solvers import bilinear, gibbs, structured, verbs
+from fastquad.solvers import bilinear, gibbs, matrix_free, structured, verbs
 from fastquad.solvers.amp import search as amp
 from fastquad.solvers.amp import warm
 from fastquad.solvers.amp.ensemble import affordable
@@ -117,6 +117,9 @@ class _Desk(BaseDesk):
             return
         if self.problem.bilinear:
             yield from bilinear.stages(self)
+            return
+        if self.problem.matrix_free:
+            yield from matrix_free.stages(self)
             return
         if not self.entries.independent:
             yield from structured.stages(self)

@@ -12,12 +12,16 @@ import numpy as np
 
 from fastquad import arguments
 from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Reread
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Steps
+from fastquad.measurements.contractions import Verbs
 from fastquad.numerics.levenberg_marquardt import Rule
+from fastquad.solvers import matrix_free
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import fit
 from fastquad.solvers.parts.noise_fit import dense_score, stationary
 from fastquad.solvers.parts.spectral import spectral_start
+from fastquad.typing import Asks, Float
 
 
 @options
@@ -63,9 +67,12 @@ class LM(Solver):
         if support[-1] >= problem.n:
             raise ValueError(f"`support` must lie between 0 and {problem.n - 1}, got {support[-1]}.")
         x = problem.x0
-        if x is None:
+        if x is None and problem.matrix_free:
+            x = yield from _by_verbs(problem)
+        elif x is None:
             x, _ = yield from spectral_start(problem.y, problem.n, problem.phi, alpha=None, within=support)
         rule = Rule(max_steps=self.max_steps)
+        assert x is not None
         found = yield from fit(problem, x, support, rule)
         if problem.fixed and problem.x0 is None and found.residual > EXACT_RESIDUAL:
             # Try the other sign: it was chosen by the start's entry at the known value, which may be too small to tell.
@@ -77,3 +84,11 @@ class LM(Solver):
         level = found.residual * float(np.linalg.norm(problem.y)) / max(1, problem.m - s) ** 0.5
         end = End.CONVERGED if settled else End.STAGNATED
         return Outcome(found.x, found.residual, end, free=s, noise=level if settled else None)
+
+
+def _by_verbs(problem: Problem) -> Asks[Float]:
+    """The spectral start where A is known by its verbs alone."""
+    forms = yield Verbs()
+    x = matrix_free.fitted(problem, forms, matrix_free.spectral_vector(problem, forms))
+    yield Reread(forms.uncharged())
+    return x

@@ -226,7 +226,7 @@ def _turned(desk: Desk, best: Fit) -> Asks[Fit | None]:
     of them. It costs the pass that reads A into memory, where it fits in.
     """
     problem = desk.problem
-    if problem.fixed or problem.turning or problem.m * problem.n**2 > _TURNED_ENTRIES:
+    if problem.fixed or problem.turning or problem.matrix_free or problem.m * problem.n**2 > _TURNED_ENTRIES:
         return None
     block = yield from desk.cache.read(np.arange(problem.n))
     x, square = best.x, float(best.r @ best.r)

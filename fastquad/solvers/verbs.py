@@ -38,7 +38,7 @@ def search(problem: Problem) -> Asks[Outcome]:
     normals, told = Normals.of(problem), level(problem)
     constant = _constant(problem, 1.0)
     sizes = yield Sizes(problem.x0 if problem.x0 is not None else problem.completed(constant * problem.phi))
-    weights = 1 / told if isinstance(problem.noise, np.ndarray) and told is not None else rows_scaled(sizes)
+    weights = 1 / told if problem.noise.unequal and told is not None else rows_scaled(sizes)
     best: Found | None = None
     starts = [problem.completed(problem.x0)] if problem.x0 is not None else (yield from _starts(normals, weights))
     tried = 0

@@ -98,7 +98,7 @@ def judge_by_verbs(problem: Problem, outcome: Outcome) -> Asks[tuple[Status, Out
     eps = float(np.finfo(problem.dtype).eps) if problem.dtype.itemsize < 8 else _EPS
     exact = bool((np.abs(r) <= _ROUNDED * eps * sizes).all())
     told = level(problem)
-    scaled = exact or (told is None and not problem.noiseless and problem.noise is not None)
+    scaled = exact or (told is None and not problem.noiseless and problem.noise.given)
     w = rows_scaled(sizes) if scaled else np.ones(problem.m) if told is None else 1 / told
     residual = float(np.linalg.norm(r) / np.linalg.norm(problem.y))
     outcome = replace(outcome, x=x, residual=residual, free=problem.n - len(problem.fixed))
@@ -117,10 +117,9 @@ def judge_by_verbs(problem: Problem, outcome: Outcome) -> Asks[tuple[Status, Out
 
 def level(problem: Problem) -> Float | None:
     """The standard deviation of each measurement, (m,), where it is given and not zero."""
-    if problem.noise is None or problem.sigma == 0:
+    if problem.sigma == 0:
         return None
-    sigma = np.broadcast_to(np.asarray(problem.noise, dtype=np.float64), problem.m)
-    return np.maximum(sigma, 1e-12 * float(sigma.max()))
+    return problem.deviations(np.zeros(problem.m))
 
 
 def _ended(outcome: Outcome) -> tuple[Status, Outcome]:
@@ -355,7 +354,7 @@ def _in_noise(case: _Case, outcome: Outcome, told: Float | None) -> Asks[tuple[S
     if spare < 1:
         note = "There are no measurements to spare, from which the noise could be told."
         return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {note}".strip(), error=None)
-    if problem.noise is not None:
+    if problem.noise.given:
         from scipy.special import gammaincc
 
         chance = 0.0 if told is None else float(gammaincc(spare / 2, case.square / 2))

@@ -42,7 +42,7 @@ from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.certificate import Certificate
 from fastquad.engine.trust.turning import Turned
-from fastquad.measurements.contractions import Block, Compress, Diagonals, Inner, Products, Sizes, WeightedSum
+from fastquad.measurements.contractions import Block, Compress, Diagonals, Frobenius, Inner, Products, WeightedSum
 from fastquad.numerics import lapack
 from fastquad.numerics.dual import EPS, Complement, Lbfgs, Soft, least_eigenvalue
 from fastquad.numerics.gram import gram
@@ -122,7 +122,7 @@ def prove(problem: Problem, x: Float, known: Known | None) -> Asks[Ground | None
     clean = yield from _cleaned(problem, x, asked.W)
     # What a descent knows of its end is that of the step before.
     W = asked.W if asked.read and clean is x else (yield Products(clean))
-    case = Case(problem, clean, W, (yield Sizes()))
+    case = Case(problem, clean, W, (yield Frobenius()))
     if not case.residual < EXACT_RESIDUAL:
         return None
     note = case.another_norm()
@@ -149,7 +149,7 @@ def certified_radius(problem: Problem, x: Float) -> Asks[Proof | None]:
     """
     if problem.norm is None or not _asked(problem):
         return None
-    case = Case(problem, x, (yield Products(x)), (yield Sizes()), noisy=True)
+    case = Case(problem, x, (yield Products(x)), (yield Frobenius()), noisy=True)
     return (yield from _dual(case, None, lifts=False))[1]
 
 

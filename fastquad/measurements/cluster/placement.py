@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from fastquad.arguments import on_host
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.cluster.chunked import bounds_of, whole_matrices
 from fastquad.measurements.cluster.tensor import Bounds, DistributedTensor, reaches_workers
@@ -152,6 +153,12 @@ def _path_source(path: Path, client: Any) -> tuple[Measurements, list[int], Sour
 
 
 def _memory_source(A: Any, client: Any) -> tuple[Measurements, list[int], Source]:
+    A = on_host(A, "A")
+    if not isinstance(A, np.ndarray | Measurements) and hasattr(A, "chunks"):
+        raise TypeError(
+            f"`A` must be in memory, or a path that every worker sees, got a {type(A).__name__}: pack it to a shared "
+            "disk, fastquad.pack(A, path), and give that path, or give dask.array.from_array(A)."
+        )
     measurements = A if isinstance(A, Measurements) else raw_tensor(tensor(np.asanyarray(A)))
     direct = reaches_workers(client)
 

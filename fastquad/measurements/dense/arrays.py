@@ -21,6 +21,8 @@ def tensor_dtype(A: Any) -> np.dtype:
     if A.ndim != 3 or A.shape[1] != A.shape[2]:
         turned = A.ndim == 3 and A.shape[0] == A.shape[1]
         way_out = ": give numpy.moveaxis(A, -1, 0)" if turned else ""
+        if A.ndim == 2:
+            way_out = "; with a vector a_i in each row and y_i = |a_i^* x|², give fastquad.RankOneTensor(A)"
         raise ValueError(f"`A` must have shape (m, n, n), got {A.shape}{way_out}.")
     if 0 in A.shape:
         raise ValueError(f"`A` must have at least one measurement of at least one unknown, got shape {A.shape}.")
@@ -40,17 +42,14 @@ _OTHER_FORMATS = {
     ".txt": "read it, numpy.loadtxt(path).reshape(m, n, n), and give the array",
     ".mat": "read it with scipy.io.loadmat(path) and give the array",
     ".pt": "give torch.load(path).numpy()",
-} | dict.fromkeys(
-    (".h5", ".hdf5", ".hdf", ".zarr"),
-    "pack it matrix by matrix, fastquad.pack(iter(dataset), 'A.fq'), or give dask.array.from_array(dataset)",
-)
+} | dict.fromkeys((".h5", ".hdf5", ".hdf", ".nc", ".zarr"), "name its dataset behind two colons, {path}::A")
 
 
 def check_format(path: Path) -> None:
     """Raise where the name says that a file is of another format, with what to do."""
     way_out = _OTHER_FORMATS.get(path.suffix.lower())
     if way_out is not None and path.exists():
-        raise ValueError(f"`A`: {str(path)!r} is not a .npy file: {way_out}.")
+        raise ValueError(f"`A`: {str(path)!r} is not a .npy file: {way_out.format(path=path)}.")
 
 
 def is_dask_array(A: Any) -> bool:

@@ -52,8 +52,8 @@ class PackedHermitianTensor(PackedTensor):
     def _inner(self, D: Number, n_threads: int) -> Number:
         return Measurements._inner(self, D, n_threads)
 
-    def _sizes(self, n_threads: int) -> Number:
-        return Measurements._sizes(self, n_threads)
+    def _frobenius(self, n_threads: int) -> Number:
+        return Measurements._frobenius(self, n_threads)
 
     def _diagonals(self, n_threads: int) -> Number:
         d = np.empty((self.m, self.n))

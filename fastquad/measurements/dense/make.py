@@ -60,16 +60,8 @@ def pack_in_memory(
     measurements: Measurements, dtype: np.dtype, n_threads: int, out: PackedTensor | None = None
 ) -> PackedTensor:
     """The packed tensor of any measurements: one pass over them, a few matrices at a time; in the memory of `out`."""
-    m, n = measurements.m, measurements.n
-    if out is None:
-        out = packed_tensor(aligned_empty(packed_shape(m, n, dtype), stored_as(dtype)), m, n, dtype)
-    if not isinstance(out, PackedTensor) or (out.m, out.n, out.dtype) != (m, n, dtype):
-        raise ValueError(f"`out` must be a PackedTensor with m={m}, n={n} and dtype {dtype}, got {out!r}.")
-    blocks = out.blocks.view()
-    try:
-        blocks.flags.writeable = True
-    except ValueError:
-        raise ValueError("`out` must be in memory: this one is mapped from a file that is not to be changed.") from None
+    m = measurements.m
+    out, blocks = packed_room(m, measurements.n, dtype, out)
     with Bar("packing", m, " matrices") as bar:
 
         def pack(block: int, target: Number) -> None:
@@ -80,19 +72,36 @@ def pack_in_memory(
     return out
 
 
+def packed_room(m: int, n: int, dtype: np.dtype, out: PackedTensor | None) -> tuple[PackedTensor, Number]:
+    """A packed tensor to be filled, in new memory or in that of `out`, and its blocks to write to."""
+    if out is None:
+        out = packed_tensor(aligned_empty(packed_shape(m, n, dtype), stored_as(dtype)), m, n, dtype)
+    if not isinstance(out, PackedTensor) or (out.m, out.n, out.dtype) != (m, n, dtype):
+        raise ValueError(f"`out` must be a PackedTensor with m={m}, n={n} and dtype {dtype}, got {out!r}.")
+    blocks = out.blocks.view()
+    try:
+        blocks.flags.writeable = True
+    except ValueError:
+        raise ValueError("`out` must be in memory: this one is mapped from a file that is not to be changed.") from None
+    return out, blocks
+
+
 class NotFinite(ValueError):
     """There is no packed tensor of this A."""
 
 
-def pack_finite(measurements: Measurements, block: int, out: Number) -> None:
-    """The measurements 8 block, …, 8 block + 7 in the packed layout; an error where an entry is not finite."""
+def pack_finite(measurements: Measurements, block: int, out: Number, before: int = 0) -> None:
+    """The measurements 8 block, …, 8 block + 7 in the packed layout; an error where an entry is not finite.
+
+    The error names the matrix, counted with those that come `before` these measurements.
+    """
     measurements._pack(block, out)
     if is_finite(out):
         return
     first = block * LANES
     for i, matrix in enumerate(measurements.matrices(first, min(measurements.m, first + LANES)), first):
         if not is_finite(matrix):
-            raise NotFinite(f"`A` must be finite, got NaN or inf in matrix {i}.")
+            raise NotFinite(f"`A` must be finite, got NaN or inf in matrix {before + i}.")
     raise overflow(out.dtype)
 
 

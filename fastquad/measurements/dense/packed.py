@@ -110,7 +110,7 @@ class PackedTensor(StoredTensor):
     def _inner(self, D: Float, n_threads: int) -> Float:
         return self._in_blocks(self._gathered(D), lambda blocks, d: d @ blocks, n_threads)
 
-    def _sizes(self, n_threads: int) -> Float:
+    def _frobenius(self, n_threads: int) -> Float:
         counts = self._gathered(np.ones((self.n, self.n)))
         return np.sqrt(self._in_blocks(counts, lambda blocks, count: count @ np.square(blocks), n_threads))
 

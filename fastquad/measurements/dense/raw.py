@@ -114,7 +114,7 @@ class RawTensor(StoredTensor):
         # D is symmetric, so A_i does for its symmetric part.
         return self._in_chunks(lambda A: A.reshape(len(A), -1) @ D.reshape(-1), n_threads)
 
-    def _sizes(self, n_threads: int) -> Float:
+    def _frobenius(self, n_threads: int) -> Float:
         # That of A_i is at least that of its symmetric part.
         return self._in_chunks(frobenius, n_threads)
 

@@ -48,8 +48,8 @@ from fastquad.typing import Float
 _log = logging.getLogger("fastquad")
 
 _PROGRESS = "progress.jsonl"
-#: The number of bytes that are packed at once.
-_UNIT_BYTES = 256 << 20
+#: The number of bytes that are packed at once; two such pieces are in memory, so that 2 GB pack within 500 MB.
+_UNIT_BYTES = 64 << 20
 #: The number of bytes written between two syncs to disk.
 _SYNC_BYTES = 256 << 20
 # Sync the data of a file; not every platform has fdatasync.

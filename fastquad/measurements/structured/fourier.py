@@ -187,7 +187,7 @@ class FourierTensor(FactoredTensor):
             each[...] = _fft((real + 1j * imag).reshape(1, *self.size), self.size)[0].real
         return out.reshape(-1)[self._pixels]
 
-    def _sizes(self, n_threads: int) -> Float:
+    def _frobenius(self, n_threads: int) -> Float:
         squares = np.sum(np.abs(self.masks.reshape(len(self.masks), -1)) ** 2, axis=1)
         return squares[self._pixels // math.prod(self.size)]
 

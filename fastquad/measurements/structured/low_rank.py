@@ -109,7 +109,7 @@ class LowRankTensor(FactoredTensor):
         forms = np.einsum("irj,irj->ir", self._rows_of_A, self._a @ D.T).real
         return np.sum(self.weights * forms, axis=1)
 
-    def _sizes(self, n_threads: int) -> Number:
+    def _frobenius(self, n_threads: int) -> Number:
         return np.sum(np.abs(self.weights) * np.sum(np.abs(self._a) ** 2, axis=2), axis=1)
 
     def _diagonals(self, n_threads: int) -> Number:

@@ -85,7 +85,7 @@ class RankOneTensor(FactoredTensor):
     def _inner(self, D: Number, n_threads: int) -> Number:
         return np.einsum("ij,ij->i", self._rows_of_A, self._a @ D.T).real
 
-    def _sizes(self, n_threads: int) -> Number:
+    def _frobenius(self, n_threads: int) -> Number:
         return np.sum(np.abs(self._a) ** 2, axis=1)
 
     def _diagonals(self, n_threads: int) -> Number:

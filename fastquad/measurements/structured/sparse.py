@@ -258,7 +258,7 @@ class SparseTensor(Measurements):
         terms = (self._values * D.conj()[self._j, self._k]).real
         return np.bincount(self._i, weights=terms, minlength=self.m)
 
-    def _sizes(self, n_threads: int) -> Number:
+    def _frobenius(self, n_threads: int) -> Number:
         squares = np.abs(self._values.astype(self.number, copy=False)) ** 2
         return np.sqrt(np.bincount(self._i, weights=squares, minlength=self.m))
 

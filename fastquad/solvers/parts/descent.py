@@ -11,7 +11,8 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Step
 from fastquad.engine.trust.answer import Known, positions
-from fastquad.measurements.contractions import Block, Factors, Products
+from fastquad.measurements.contractions import Block, Factors, Products, Verbs
+from fastquad.numerics.forms import FormDescent
 from fastquad.numerics.levenberg_marquardt import Descent, Rule
 from fastquad.numerics.transform_descent import TransformDescent
 from fastquad.typing import Asks, Float, Indices
@@ -119,6 +120,8 @@ def fit(
     """
     if problem.by_transform and len(support) == problem.n and problem.m * problem.n**2 > _SMALL:
         return (yield from _by_transform(problem, x, rule, weights))
+    if problem.matrix_free and len(support) == problem.n:
+        return (yield from _by_verbs(problem, x, rule, weights))
     cache = cache if cache is not None else GrowingBlock.within(problem)
     moved = places = np.asarray(support, dtype=np.intp)
     if problem.groups is not None:
@@ -188,6 +191,20 @@ def _by_transform(problem: Problem, x: Float, rule: Rule, weights: Float | None)
         descent.step()
         yield Reread(B.products - charged)
         charged = B.products
+        yield Step(descent.x, descent.residual)
+    everything, nothing = np.arange(problem.n), np.empty((0, problem.n))
+    return Fit(descent.x, descent.residual, everything, nothing, descent.r, steepness=descent.steepness)
+
+
+def _by_verbs(problem: Problem, x: Float, rule: Rule, weights: Float | None) -> Asks[Fit]:
+    """`fit` on all coordinates by conjugate gradients, with the functions of A alone."""
+    forms = yield Verbs()
+    descent = FormDescent(forms, problem.y, x, np.random.default_rng(0), weights)
+    yield Reread(forms.uncharged())
+    yield Step(descent.x, descent.residual)
+    while not descent.finished(rule):
+        descent.step()
+        yield Reread(forms.uncharged())
         yield Step(descent.x, descent.residual)
     everything, nothing = np.arange(problem.n), np.empty((0, problem.n))
     return Fit(descent.x, descent.residual, everything, nothing, descent.r, steepness=descent.steepness)

@@ -25,12 +25,14 @@ from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Outcome
-from fastquad.measurements.contractions import Factors
+from fastquad.measurements.contractions import Factors, Verbs
 from fastquad.noise import Noise
 from fastquad.noise.bend import BENT, bend
+from fastquad.numerics.forms import JacobianAt
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.numerics.transform import Jacobian, sampled_variances
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.solvers.parts.finish import promising
 from fastquad.solvers.parts.likelihood import bottom
 from fastquad.solvers.parts.noise_fit import dense_score, stationary, within_noise
 from fastquad.typing import Asks, Float, Indices
@@ -141,7 +143,7 @@ def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -
         chi2 = float(np.sum((found.r[kept] / sigma[kept]) ** 2))
         if problem.noiseless or chi2 > within_noise(count - s):
             return None
-    elif not stationary(found) or dense_score(problem, _residual(problem, found, kept), s) >= 0:
+    elif not stationary(found) or not _convincing(problem, found, kept):
         return None
     stderr = np.zeros(problem.n)
     stderr[found.support] = np.sqrt(np.maximum(weighed.variances, 0.0))
@@ -159,6 +161,13 @@ def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -
         outliers=weighed.left_out if problem.outliers else None, entries=entries,
         note=note, model=weighed.model,
     )  # fmt: skip
+
+
+def _convincing(problem: Problem, found: Fit, kept: Indices) -> bool:
+    """Whether a fit is far better than chance."""
+    if problem.matrix_free:
+        return promising(problem, found)
+    return dense_score(problem, _residual(problem, found, kept), found.support.size) < 0
 
 
 def _residual(problem: Problem, found: Fit, kept: Indices) -> float:
@@ -195,10 +204,15 @@ def _influence(found: Fit, sigma: Float, left_out: list[int]) -> tuple[Float, Fl
 
 
 def _sampled_influence(problem: Problem, found: Fit, sigma: Float, left_out: list[int]) -> Asks[tuple[Float, Float]]:
-    """The same of a fit by a transform, estimated from draws of the noise."""
-    B = yield Factors()
+    """The same of a fit by a transform or by functions, estimated from draws of the noise."""
     weights = 1 / np.maximum(sigma, 1e-12 * float(sigma.max()))
     weights[left_out] = 0.0
+    if problem.matrix_free:
+        forms = yield Verbs()
+        variances, leverage = JacobianAt(forms, found.x, weights).sampled(problem.rng)
+        yield Reread(forms.uncharged())
+        return leverage, variances
+    B = yield Factors()
     J = Jacobian(B, B.forward(found.x), weights)
     variances, leverage = sampled_variances(J, problem.rng)
     yield Reread(B.products)

@@ -1,0 +1,197 @@
+"""Quadratic forms `z(x) = (x^T Ã_i x)_i` that are known by three functions: their values, and their Jacobian both ways.
+
+    measure(x) = z(x),      along(x, v) = J(x) v = 2 (x^T Ã_i v)_i,      gradient(x, w) = J(x)^T w
+
+in real coordinates. A step of Levenberg–Marquardt is a least-squares problem for conjugate gradients, and as J is
+linear in x, the residual along a line x + u d is `r + u J(x) d + u² z(d)`: the best u is that of a quartic. The leading
+vector of `Σ w_i Ã_i` is found by Lanczos steps, whose product with v is `gradient(v, w)/2`. No matrix is formed, and
+memory is that of a few signals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fastquad.numerics import krylov, quartic
+from fastquad.numerics.levenberg_marquardt import Rule, finished
+from fastquad.typing import Float
+
+# The damping at the start, relative to a typical eigenvalue: that of `transform_descent`.
+_FIRST_DAMPING = 2.5e-3
+# The share of the gradient to which a step is solved for: at most, and at least.
+_ROUGHLY, _CLOSELY = 0.1, 1e-8
+# The largest number of steps of conjugate gradients for one of these: far from the end, and where it is near.
+_FEW_STEPS, _MAX_STEPS = 60, 300
+_NEAR = 1e-3
+# The share of the residual that a step lowers, at which a descent is at the bottom in noise: x then moves by a
+# millionth of what the noise moves it. Where data are exact it is about 1.
+_AT_BOTTOM = 1e-6
+# The least share of a decrease that rounding lets one see.
+_NO_MORE = 1e-15
+# Draws for variances: each is known to a quarter.
+_DRAWS = 24
+
+
+class Forms:
+    """m quadratic forms of n real coordinates, and how many of their functions were called."""
+
+    def __init__(
+        self,
+        m: int,
+        n: int,
+        measure: Callable[[Float], Float],
+        along: Callable[[Float, Float], Float],
+        gradient: Callable[[Float, Float], Float],
+    ) -> None:
+        self.m, self.n = m, n
+        self._measure, self._along, self._gradient = measure, along, gradient
+        #: Calls so far.
+        self.calls = 0
+        self._charged = 0
+
+    def measure(self, x: Float) -> Float:
+        """`z(x)`, (m,)."""
+        self.calls += 1
+        return self._measure(x)
+
+    def along(self, x: Float, v: Float) -> Float:
+        """`J(x) v`, (m,)."""
+        self.calls += 1
+        return self._along(x, v)
+
+    def gradient(self, x: Float, w: Float) -> Float:
+        """`J(x)^T w`, (n,)."""
+        self.calls += 1
+        return self._gradient(x, w)
+
+    def uncharged(self) -> int:
+        """The calls since this was last asked."""
+        new, self._charged = self.calls - self._charged, self.calls
+        return new
+
+    def leading(self, weights: Float, rng: np.random.Generator) -> tuple[Float, Float]:
+        """About the two leading eigenvectors of `Σ_i w_i Ã_i`, from a random start."""
+        return krylov.leading_vectors(lambda v: self.gradient(v, weights) / 2, self.n, rng)
+
+    def traces(self, rng: np.random.Generator, draws: int) -> tuple[Float, float]:
+        """About the traces of the forms, the means of their values at random signs; and the least of these values."""
+        values = [self.measure(2.0 * rng.integers(0, 2, self.n) - 1) for _ in range(draws)]
+        return np.mean(values, axis=0), float(np.min(values))
+
+
+class JacobianAt:
+    """J at x, its rows times weights (m,) if there are any."""
+
+    def __init__(self, forms: Forms, x: Float, weights: Float | None = None) -> None:
+        self.forms, self.x, self.weights = forms, x, weights
+
+    def _weighed(self, u: Float) -> Float:
+        return u if self.weights is None else self.weights * u
+
+    def forward(self, d: Float) -> Float:
+        """`J d`, (m,)."""
+        return self._weighed(self.forms.along(self.x, d))
+
+    def adjoint(self, u: Float) -> Float:
+        """`J^T u`, (n,)."""
+        return self.forms.gradient(self.x, self._weighed(u))
+
+    def normal(self, d: Float) -> Float:
+        """`J^T J d`."""
+        return self.adjoint(self.forward(d))
+
+    def typical(self, rng: np.random.Generator) -> float:
+        """The mean eigenvalue of `J^T J`, from one random vector."""
+        moved = self.forward(rng.standard_normal(self.forms.n))
+        return float(moved @ moved) / self.forms.n
+
+    def least_squares(self, target: Float, tol: float, max_steps: int, damping: float = 0.0) -> Float:
+        """The d that minimises `‖J d − target‖² + damping ‖d‖²`, by conjugate gradients.
+
+        They end where k more steps like the last two, the k-th, would lower it by less than a share tol² of what all
+        have. A share of the gradient would say nothing where one measurement is far more precise than the others.
+        """
+        d, r = np.zeros(self.forms.n), self.adjoint(target)
+        direction, square = r, float(r @ r)
+        lowered, small = 0.0, 0
+        for count in range(1, max_steps + 1):
+            moved = self.forward(direction)
+            curvature = float(moved @ moved) + damping * float(direction @ direction)
+            if not (curvature > 0 and square > 0):
+                break
+            step = square / curvature
+            d = d + step * direction
+            lowered += step * square
+            small = small + 1 if count * step * square <= max(tol**2, _NO_MORE) * lowered else 0
+            if small == 2:
+                break
+            r = r - step * (self.adjoint(moved) + damping * direction)
+            before, square = square, float(r @ r)
+            direction = r + square / before * direction
+        return d
+
+    def least(self, rng: np.random.Generator, without: list[Float]) -> krylov.Least:
+        """The least eigenvalue of `J^T J`, beside known null vectors of J."""
+        return krylov.least_eigenvalue(self.normal, self.forms.n, rng, without)
+
+    def sampled(self, rng: np.random.Generator) -> tuple[Float, Float]:
+        """The diagonals of `(J^T J)^{-1}`, (n,), and of `J (J^T J)^{-1} J^T`, (m,), by least squares of random data."""
+        variances, leverage = np.zeros(self.forms.n), np.zeros(self.forms.m)
+        for _ in range(_DRAWS):
+            d = self.least_squares(rng.standard_normal(self.forms.m), 1e-3, 200)
+            variances += d**2 / _DRAWS
+            leverage += self.forward(d) ** 2 / _DRAWS
+        return variances, np.minimum(leverage, 1.0)
+
+
+class FormDescent:
+    """A descent: x and the residual r, without the weights (m,) by which it may be multiplied."""
+
+    def __init__(
+        self, forms: Forms, y: Float, x: Float, rng: np.random.Generator, weights: Float | None = None
+    ) -> None:
+        self.forms, self.y, self.x, self.weights, self.rng = forms, y, x, weights, rng
+        self.damping = _FIRST_DAMPING
+        self.scale = float(np.sum(self._weighed(y) ** 2))
+        self.steepness = np.inf
+        self._set_residual(forms.measure(x) - y)
+        self.curve = [self.square]
+
+    def _weighed(self, v: Float) -> Float:
+        return v if self.weights is None else self.weights * v
+
+    def _set_residual(self, r: Float) -> None:
+        self.r = r
+        self.square = float(np.sum(self._weighed(r) ** 2))
+
+    @property
+    def residual(self) -> float:
+        """`‖r‖/‖y‖`, without weights."""
+        return float(np.linalg.norm(self.r) / np.linalg.norm(self.y))
+
+    def finished(self, rule: Rule) -> bool:
+        """Whether another step is useless: by the rule, or because J lowers next to nothing of the residual."""
+        return self.steepness < _AT_BOTTOM or finished(self.curve, self.scale, rule)
+
+    def step(self) -> None:
+        """One step to the best point of a line."""
+        J, r = JacobianAt(self.forms, self.x, self.weights), self._weighed(self.r)
+        left = float(np.sqrt(self.square / self.scale))
+        tol, most = float(np.clip(left, _CLOSELY, _ROUGHLY)), _MAX_STEPS if left < _NEAR else _FEW_STEPS
+        typical = J.typical(self.rng)
+        d = J.least_squares(-r, tol, most, damping=self.damping * typical)
+        p, q = J.forward(d), self._weighed(self.forms.measure(d))
+        # How much of the residual the Jacobian could lower: nothing at a bottom.
+        self.steepness = float(np.linalg.norm(p)) / max(float(np.linalg.norm(r)), 1e-300)
+        terms = quartic.coefficients(r, p, q)
+        u, change = quartic.minimise_one(*terms)
+        # The decrease of the full step u = 1, by the linear model and in truth.
+        predicted = -terms[0] - float(p @ p)
+        ratio = -sum(terms) / predicted if predicted > 0 else 0.0
+        if change < 0:
+            self.x = self.x + u * d
+            self._set_residual(self.forms.measure(self.x) - self.y)
+        self.curve.append(self.square)
+        self.damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
