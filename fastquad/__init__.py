@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fastquad import datasets, decoders, noise, plot, problems, testing
+from fastquad import datasets, decoders, noise, plot, points, problems, testing
 from fastquad.api import measure, solve, spectral_init
 from fastquad.engine.steps import State
 from fastquad.measurements import (
@@ -18,6 +18,7 @@ from fastquad.measurements import (
     Measurements,
     OperatorTensor,
     PackedTensor,
+    PairTensor,
     PauliTensor,
     RankOneTensor,
     RawTensor,
@@ -75,6 +76,7 @@ __all__ = [
     "OperatorTensor",
     "PPower",
     "PackedTensor",
+    "PairTensor",
     "PauliTensor",
     "PiecewiseConstant",
     "Prior",
@@ -105,6 +107,7 @@ __all__ = [
     "open",
     "pack",
     "plot",
+    "points",
     "problems",
     "set_num_threads",
     "set_progress",

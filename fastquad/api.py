@@ -200,7 +200,9 @@ def solve(
                 norm=norms[i], noise=model, tol=tol, rng=rngs[i], memory=room, resume=resume,
                 fixed=fixed, bilinear=measurements.bilinear, groups=groups, gauge=measurements.gauge,
                 max_passes=limits.max_passes, by_transform=measurements.by_transform and _says_little(prior),
-                by_verbs=measurements.by_verbs and not (model.robust or model.reweighs) and _says_little(prior, fixed=True),
+                by_verbs=(
+                    measurements.by_verbs and not (model.robust or model.reweighs) and _says_little(prior, fixed=True)
+                ),
                 gram=measurements.gram_kind,
                 matrix_free=measurements.matrix_free and _says_little(prior) and not fixed and not model.reweighs,
             )  # fmt: skip

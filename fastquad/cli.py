@@ -185,6 +185,38 @@ def _prior(kind: str | None, k: int | None, decoder: str | None) -> Any:
 
 
 @main.command()
+@click.argument("data", metavar="FILE", type=click.Path(allow_dash=True))
+@click.option("-o", "--output", metavar="X", type=_FILE, help="Where to write the positions, as .npy.")
+@click.option(
+    "--length", type=float, help="The circumference: the points are on a circle, and FILE has arcs both ways."
+)
+@click.option("--noise", type=float, help="Standard deviation of a distance; default: distances are exact.")
+@click.option("--max-time", type=float, help="Seconds after which the search ends; default: 60.")
+@click.option("--max-nodes", type=int, help="The largest number of placements of a point that are tried.")
+@talkative
+def points(data: str, output: str | None, length: float | None, **options: Any) -> int:
+    """Find points on a line or a circle from the distances between them.
+
+    FILE has a distance in each line, or a distance and how many pairs have it; a first line "0 n" may tell the number
+    of points. It may be compressed (.gz), or - for stdin. The report is JSON on stdout, with the positions, and with
+    every other set of points that has these distances.
+    """
+    distances = console.distances(data, circle=length is not None)
+    if output is not None:
+        console.check_output(output)
+    given = {name: value for name, value in options.items() if value is not None}
+    try:
+        search = fq.points.line if length is None else functools.partial(fq.points.circle, length=length)
+        found = search(distances, **given)
+    except KeyboardInterrupt:
+        return console.interrupted("--max-time ends the search with what was found.")
+    if output is not None:
+        console.save(found.x, output)
+    console.report(console.described_points(found, output))
+    return 0 if found.success else NOT_CONVERGED
+
+
+@main.command()
 @click.argument("tensor", metavar="A", type=_FILE)
 @click.argument("path", metavar="PACKED", type=_FILE)
 @click.option(

@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,32 @@ def load(path: str, name: str) -> np.ndarray:
     return npy.array(content, name, path)
 
 
+def distances(path: str, *, circle: bool) -> np.ndarray:
+    """The distances in a text of one a line, or of "distance count" lines, the first of which may be "0 n"."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of an empty file
+            table = np.loadtxt(sys.stdin if path == "-" else path, ndmin=2, dtype=np.float64)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"`FILE`: there is no file {path!r}.") from None
+    except ValueError as error:
+        raise ValueError(f"`FILE`: {path!r} must have numbers, a distance in each line: {error}") from error
+    if not table.size or table.shape[1] > 2:
+        raise ValueError(f"`FILE`: {path!r} must have one or two numbers in each line, got {table.shape[1]}.")
+    if table.shape[1] == 1:
+        return table[:, 0]
+    value, count = table.T
+    if (count != np.rint(count)).any() or count.min() < 0:
+        raise ValueError(
+            f"`FILE`: {path!r} must have how many pairs have a distance as the second number of each line."
+        )
+    # The number of points agrees with the number of the other distances, which that of pairs that coincide does not.
+    n, others = int(count[0]), int(count[1:].sum())
+    if value[0] == 0 and others == (n * (n - 1) if circle else n * (n - 1) // 2):
+        value, count = value[1:], count[1:]
+    return np.repeat(value, count.astype(np.intp))
+
+
 def check_output(path: str) -> None:
     """Raise an error before the work if the answer cannot be written after it."""
     folder = Path(path).absolute().parent
@@ -144,6 +171,26 @@ def described(solution: fq.Solution | fq.SolutionBatch, output: str) -> dict[str
     each = [_described(one, output) for one in ([solution] if isinstance(solution, fq.Solution) else solution)]
     said = each[0] if isinstance(solution, fq.Solution) else {name: [one[name] for one in each] for name in each[0]}
     return {"n": solution.x.shape[-1], **said, "success": bool(np.all(solution.success)), "x": output}
+
+
+def described_points(solution: fq.points.Points, output: str | None) -> dict[str, Any]:
+    """What was found, with the positions, or the file that has them."""
+    stderr = None if solution.stderr is None else solution.stderr.tolist()
+    return {
+        "n": len(solution.x),
+        "success": solution.success,
+        "status": solution.status.name.lower(),
+        "message": in_options(solution.message),
+        "method": solution.method,
+        "n_iter": solution.n_iter,
+        "residual": solution.residual,
+        "noise": solution.noise,
+        "error": solution.error,
+        "elapsed": solution.elapsed,
+        "x": solution.x.tolist() if output is None else output,
+        "stderr": stderr,
+        "rivals": solution.rivals.tolist(),
+    }
 
 
 def _described(solution: fq.Solution, output: str) -> dict[str, Any]:

@@ -136,7 +136,7 @@ class Proof:
         eigenvalue is at least `margin`. "lifting": the same, where the measurements determine all of `x x^*`.
         "enumeration": all candidates were tried.
     margin : float
-        The least eigenvalue of S off x, or what else was left between x and the next candidate.
+        The least eigenvalue of S off x. Of an enumeration, the difference up to which measurements count as equal.
     radius : float
         Every signal whose measurements agree with y within rounding is as near to x, relative to it.
     weights : array of shape (m,) or None

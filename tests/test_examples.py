@@ -126,6 +126,14 @@ def test_quadratic_equations(definitions):
     assert example["by_scipy"](A, b, c, x + 1e-3)
 
 
+def test_a_restriction_map(definitions):
+    lengths_of = definitions("plot_points", "matplotlib")["lengths_of"]
+    sites = np.array([0, 3, 10, 24, 50])
+    solution = fq.points.line(lengths_of(sites))
+    assert solution.status == "PROVEN"
+    np.testing.assert_array_equal(np.sort(lengths_of(solution.x)), np.sort(lengths_of(sites)))
+
+
 def test_the_decoder_of_faces():
     """Trained on images that two numbers tell, it shows them, and a face comes back from its measurements."""
     text = (EXAMPLES / "plot_faces.py").read_text(encoding="utf-8")

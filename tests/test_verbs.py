@@ -170,7 +170,14 @@ def test_a_batch_shares_a_pass(kind):
         yield Step(x, 1.0)
         return Outcome(x, 1.0, End.MAX_ITER)
 
-    said = {"noise": fq.noise.Gaussian(), "sigma": 0.0, "turning": 0, "gauge": "sign", "by_verbs": False, "matrix_free": False}
+    said = {
+        "noise": fq.noise.Gaussian(),
+        "sigma": 0.0,
+        "turning": 0,
+        "gauge": "sign",
+        "by_verbs": False,
+        "matrix_free": False,
+    }
     problem = type("Problem", (), {"m": M, "n": N, "dtype": A.dtype, **said})()
     solutions = drive(A, [Run(problem, steps(x), "toy", Limits(), signal=i) for i, x in enumerate(points)])
     assert [solution.n_passes for solution in solutions] == [pytest.approx(3.0)] * 3

@@ -44,6 +44,8 @@ class End(Enum):
     EMPTY_SUPPORT = auto()
     #: The iterates grew without bound.
     DIVERGED = auto()
+    #: All signals of a kind were searched: x fits, and so does `rival`, or a `proof` says that no other does.
+    ENUMERATED = auto()
     #: Every measurement is zero.
     ZERO = auto()
     MAX_ITER = auto()

@@ -4,6 +4,8 @@ The rule, for an answer x with f free coordinates (for most methods, its nonzero
 ρ = ‖r‖/‖y‖; the first line that applies decides:
 
     y = 0                                                        TRIVIAL, or AMBIGUOUS where other signals measure zero
+    all signals of its kind were searched                        PROVEN; AMBIGUOUS if another one fits; UNDECIDED if a
+                                                                 budget ended the search for others
     the callback stopped it; the iterates grew without bound     STOPPED; DIVERGED
     ρ < 1e-9, or within the rounding of A                        what the certificate says: EXACT (CONVERGED within the
                                                                  rounding), UNDECIDED for f = m, AMBIGUOUS where A lets
@@ -113,6 +115,9 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         return Verdict(status, replace(outcome, note=doubt, rival=rival))
     if outcome.end in (End.STOPPED, End.DIVERGED):
         return Verdict(_AS_IT_ENDED[outcome.end], outcome)
+    if outcome.end is End.ENUMERATED and exact_enough(problem, outcome.residual):
+        alone = Status.UNDECIDED if outcome.proof is None else Status.PROVEN
+        return Verdict(alone if outcome.rival is None else Status.AMBIGUOUS, outcome)
     if outcome.normals is not None or (problem.by_verbs and not products_affordable(problem)):
         return (yield from _proven(problem, Verdict(*(yield from judge_by_verbs(problem, outcome)))))
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
@@ -241,7 +246,9 @@ def _proven(problem: Problem, verdict: Verdict) -> Asks[Verdict]:
         found = ground.weighed(Certificate(outcome.x, outcome.residual, status, twin=outcome.rival))
     note = f"{outcome.note} {found.doubt}".strip()
     error = found.error if found.status.success else None
-    return Verdict(found.status, replace(outcome, x=found.x, note=note, error=error, rival=found.twin, proof=ground.proof))
+    return Verdict(
+        found.status, replace(outcome, x=found.x, note=note, error=error, rival=found.twin, proof=ground.proof)
+    )
 
 
 def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:

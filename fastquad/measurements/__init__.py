@@ -15,6 +15,7 @@ from fastquad.measurements.structured.bilinear import BilinearTensor
 from fastquad.measurements.structured.fourier import FourierTensor
 from fastquad.measurements.structured.low_rank import LowRankTensor
 from fastquad.measurements.structured.operator import OperatorTensor
+from fastquad.measurements.structured.pairs import PairTensor
 from fastquad.measurements.structured.pauli import PauliTensor
 from fastquad.measurements.structured.rank_one import RankOneTensor
 from fastquad.measurements.structured.shifts import ShiftTensor
@@ -32,6 +33,7 @@ __all__ = [
     "Measurements",
     "OperatorTensor",
     "PackedTensor",
+    "PairTensor",
     "PauliTensor",
     "RankOneTensor",
     "RawTensor",

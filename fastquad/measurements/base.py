@@ -439,6 +439,10 @@ class Measurements(ABC):
         """B as a fast transform, of real signals or of complex ones as Re and Im in turn, where there is one."""
         return None
 
+    def _shifts(self) -> tuple[bool, Indices] | None:
+        """Whether A shifts cyclically, and by which lags, (m,); None where it does not shift."""
+        return None
+
     def _sweep_single(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
         """`sweep` where float arithmetic is precise enough."""
         return self._sweep(z, v, c, n_threads)

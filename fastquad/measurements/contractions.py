@@ -458,6 +458,20 @@ class Factors(Contraction):
 
 
 @dataclass(frozen=True, slots=True)
+class Shifts(Contraction):
+    """Answered with whether shifts are cyclic, and the lags, (m,), where A_i shifts by them; None where it does not."""
+
+    kept = False
+    reads = False
+
+    def cost(self, A: Measurements) -> float:
+        return 0.0
+
+    def answer(self, A: Measurements, n_threads: int) -> tuple[bool, Indices] | None:
+        return A._shifts()
+
+
+@dataclass(frozen=True, slots=True)
 class Verbs(Contraction):
     """Answered with A as quadratic forms by their functions: `measure`, `along` and `gradient`.
 

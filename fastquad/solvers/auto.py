@@ -2,6 +2,7 @@
 
 Each stage is tried where it is likely to be the cheapest that succeeds, and the first certified answer ends the solve:
 
+    points                        where A shifts and x has few whole values: see `fastquad.solvers.points`
     from x0                       Levenberg–Marquardt from the user's start
     a quick pursuit               if the diagonals hint at few large coordinates and its block costs at most 0.1 pass
     likely coordinates            those that AMP's first estimate shows, fitted, and those that the residual leans to
@@ -45,6 +46,7 @@ from fastquad.solvers.parts import finish
 from fastquad.solvers.parts import noise_fit as noise
 from fastquad.solvers.parts.descent import Fit, fit
 from fastquad.solvers.parts.desk import BaseDesk
+from fastquad.solvers.points import points
 from fastquad.solvers.pursuit import solver as pursuit
 from fastquad.solvers.pursuit import tuning
 from fastquad.typing import Asks, Float
@@ -83,6 +85,9 @@ class Auto(Solver):
     uses_fixed: ClassVar[bool] = True
 
     def steps(self, problem: Problem) -> Steps:
+        outcome = yield from points(problem)
+        if outcome is not None:
+            return outcome
         if guided(problem):
             return (yield from guided_steps(problem))
         if problem.by_verbs and problem.m >= problem.unknowns - len(problem.fixed):

@@ -38,8 +38,8 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.challenge import CHALLENGE, CHALLENGE_ENTRIES, CHALLENGE_INDEPENDENT, starts
-from fastquad.engine.trust.flat import another_on_flat
 from fastquad.engine.trust.evidence import SURE, evidence_of
+from fastquad.engine.trust.flat import another_on_flat
 from fastquad.engine.trust.majority import fits_most
 from fastquad.engine.trust.rivals import NAMED, Measure, along_free, expand, names
 from fastquad.engine.trust.twins import Twins
@@ -96,8 +96,8 @@ class Certificate(NamedTuple):
 class Doubt(NamedTuple):
     """The doubt about an answer in noise: why another one may be right (empty if nothing suggests it), the relative
     error caused by the noise and its upper 95 %, the standard errors of x, (n,), the largest coordinate, as a share of
-    x, that may be hidden in the noise because nothing in x is coupled to it, the distance of another signal that fits as
-    well but is not clearly another, and one that is, which the reason speaks of."""
+    x, that may be hidden in the noise because nothing in x is coupled to it, the distance of another signal that fits
+    as well but is not clearly another, and one that is, which the reason speaks of."""
 
     reason: str
     error: float
@@ -392,7 +392,9 @@ def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
     # Do not count the free phase of a complex signal.
     if rank < allowed.size - problem.turning:
         _, rival = yield from _another_zero(problem, allowed)
-        doubt = f"The measurements amount to {rank} independent ones, for {allowed.size} unknowns: others measure zero too."
+        doubt = (
+            f"The measurements amount to {rank} independent ones, for {allowed.size} unknowns: others measure zero too."
+        )
         return Status.UNDETERMINED if rival is None else Status.AMBIGUOUS, doubt, rival
     # By chance, entries of any value do not add up to zero.
     doubt, rival = (yield from _another_zero(problem, allowed)) if few_valued(diagonals) else ("", None)

@@ -28,10 +28,10 @@ from fastquad.engine.trust.challenge import (
     Met,
     starts,
 )
+from fastquad.engine.trust.evidence import SPARE_NATS, against_chance, evidence_of
 from fastquad.engine.trust.refutation import other_ends
 from fastquad.engine.trust.refutation import starts as starts_to_refute
 from fastquad.engine.trust.rivals import expand
-from fastquad.engine.trust.evidence import SPARE_NATS, against_chance, evidence_of
 from fastquad.engine.trust.subsystem import hardly_seen, solutions
 from fastquad.engine.trust.valleys import BEYOND_CHANCE, gain
 from fastquad.measurements.contractions import Block, Compress, FirstProducts, Products

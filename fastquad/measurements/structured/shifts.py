@@ -66,6 +66,14 @@ class ShiftTensor(Measurements):
     def _about(self) -> tuple[str]:
         return (f"cyclic={self.cyclic}",)
 
+    @property
+    def symmetry(self) -> str:
+        """Which maps leave all measurements as they are, as `fastquad.distance` reads it."""
+        return f", translation and reflection of {self.n}" + ("" if self.cyclic else f" in {2 * self.n}")
+
+    def _shifts(self) -> tuple[bool, Indices]:
+        return self.cyclic, self.lags
+
     def matrices(self, start: int, stop: int) -> Float:
         self._check_range(start, stop)
         if start == stop:

@@ -109,7 +109,9 @@ def promising(problem: Problem, found: Fit) -> bool:
     s = found.support.size - problem.turning
     if s >= problem.m:
         return False
-    nats, by_chance = against_chance(problem, found.support.size, float(np.linalg.norm(found.r)) / math.sqrt(problem.m - s))
+    nats, by_chance = against_chance(
+        problem, found.support.size, float(np.linalg.norm(found.r)) / math.sqrt(problem.m - s)
+    )
     return nats - by_chance > _FOUND
 
 
@@ -145,9 +147,7 @@ def finish(problem: Problem, x: Float, support: Indices, cache: GrowingBlock) ->
     return last
 
 
-def _of_right_sign(
-    problem: Problem, x: Float, support: Indices, rule: Rule, cache: GrowingBlock
-) -> Asks[Float]:
+def _of_right_sign(problem: Problem, x: Float, support: Indices, rule: Rule, cache: GrowingBlock) -> Asks[Float]:
     """The bottom near x or near −x, whichever is lower: known values tell them apart, but perhaps by little."""
     ends = []
     for start in (x, 2 * problem.completed(np.zeros(problem.n)) - x):
@@ -240,7 +240,9 @@ class _Weighed:
         level = max(1.0, square / nu) if given else max(square / nu, 1e-300)
         inverse = lapack.dtrtri(R)[0]
         cover = level * (inverse @ inverse.T)
-        outside = np.setdiff1d(np.arange(n) if problem.support is None else problem.support, np.union1d(S, problem.known))
+        outside = np.setdiff1d(
+            np.arange(n) if problem.support is None else problem.support, np.union1d(S, problem.known)
+        )
         P = J[:, outside] - Q @ (Q.T @ J[:, outside])
         groups = problem.groups or Groups(np.arange(n))
         values, variances = np.zeros(n), np.zeros(n)
