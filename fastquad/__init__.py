@@ -3,8 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fastquad import datasets, decoders, noise, plot, points, problems, testing
+from fastquad import datasets, decoders, grids, noise, plot, points, problems, testing
 from fastquad.api import measure, solve, spectral_init
+from fastquad.diagnosis import Diagnosis, diagnose
 from fastquad.engine.steps import State
 from fastquad.measurements import (
     AffineTensor,
@@ -64,6 +65,7 @@ __all__ = [
     "ArrayTensor",
     "BilinearTensor",
     "ComputedTensor",
+    "Diagnosis",
     "Discrete",
     "DistributedTensor",
     "FourierTensor",
@@ -98,9 +100,11 @@ __all__ = [
     "check_prior",
     "datasets",
     "decoders",
+    "diagnose",
     "distance",
     "distribute",
     "experiments",
+    "grids",
     "load_solution",
     "measure",
     "noise",
