@@ -18,7 +18,7 @@ Method = Literal["auto", "pursuit", "amp", "lm", "twf", "wf", "spf", "sgn", "lat
 METHODS: dict[str, str] = {
     "auto": "fastquad.solvers.auto:Auto",
     "pursuit": "fastquad.solvers.pursuit.solver:Pursuit",
-    "amp": "fastquad.solvers.amp.solver:AMP",
+    "amp": "fastquad.solvers.amp.amp:AMP",
     "lm": "fastquad.solvers.lm:LM",
     "twf": "fastquad.solvers.twf:TWF",
     "wf": "fastquad.solvers.twf:WF",

@@ -34,13 +34,12 @@ from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Diagonals
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.solvers import bilinear, gibbs, matrix_free, structured, verbs
-from fastquad.solvers.amp import search as amp
-from fastquad.solvers.amp import warm
-from fastquad.solvers.amp.ensemble import affordable
+from fastquad.solvers.amp import starts as warm
+from fastquad.solvers.amp.amp import Convergence, Search, affordable
 from fastquad.solvers.amp.guided import guided
 from fastquad.solvers.amp.guided import steps as guided_steps
 from fastquad.solvers.amp.hand_over import SparseHandOver
-from fastquad.solvers.amp.likely import Likely, likely
+from fastquad.solvers.amp.starts import Likely, likely
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts import finish
 from fastquad.solvers.parts import noise_fit as noise
@@ -71,8 +70,6 @@ SPECTRAL = DESCENT._replace(max_steps=20, patience=4, factor=1.1)
 # The largest share of A's pairs, and of the coordinates, that quick pursuit may take.
 _QUICK_SHARE = 0.1
 _CYCLES = 12
-# The number of sweeps in later batches of AMP; runs that predict well go on until they settle.
-_SWEEPS_LATER = 12
 
 
 @options
@@ -105,7 +102,7 @@ class Auto(Solver):
 class _Desk(BaseDesk):
     """The stages of the default method, and what they share."""
 
-    messages: amp.Search | None = None
+    messages: Search | None = None
     search: pursuit.Search | None = None
     #: AMP's first estimate, and the fit that it led to.
     estimate: Likely | None = None
@@ -299,7 +296,7 @@ class _Desk(BaseDesk):
             if number == 3:
                 attempts += yield from warm.from_blocks(self.problem, self.entries, messages.ensemble)
             # Give the first starts more sweeps than the others, which are many.
-            sweeps = amp.SWEEPS if number < 2 or self.persistent else _SWEEPS_LATER
+            sweeps = Convergence.sweeps if number < 2 or self.persistent else Convergence.later
             outcome = (yield from messages.batch(attempts, sweeps)) if attempts else None
             if outcome is not None:
                 return outcome
@@ -333,9 +330,9 @@ class _Desk(BaseDesk):
         """Whether the diagonals show large coordinates."""
         return _looks_sparse(self.problem.y, (yield Diagonals()))
 
-    def _messages(self) -> Asks[amp.Search]:
+    def _messages(self) -> Asks[Search]:
         if self.messages is None:
-            self.messages = yield from amp.Search.begin(self.problem, self.entries, self.cache)
+            self.messages = yield from Search.begin(self.problem, self.entries, self.cache)
         return self.messages
 
     @property

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fastquad.engine.problem import Problem
+from fastquad.engine.trust.evidence import log_choices
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Diagonals, Sweep, WeightedSum
 from fastquad.priors.base import Posterior
@@ -146,15 +147,10 @@ def _convincing(problem: Problem, found: Fit) -> bool:
     if problem.noise.given or m <= s:
         return m >= 2 * s
     on_u = int(np.count_nonzero(found.support < p))
-    choices = sum(_log_choices(*side) for side in ((p, on_u), (problem.n - p, s - on_u)))
+    choices = sum(log_choices(*side) for side in ((p, on_u), (problem.n - p, s - on_u)))
     spread = float(np.var(problem.y) / np.mean(problem.y**2))
     score = m * math.log(found.residual**2 * m / ((m - s) * spread)) + s * math.log(m) + 2 * choices
     return score < -max(noise_fit.CONVINCING * m, noise_fit.CONVINCING_AT_LEAST)
-
-
-def _log_choices(count: int, chosen: int) -> float:
-    """The logarithm of (count choose chosen)."""
-    return math.lgamma(count + 1) - math.lgamma(chosen + 1) - math.lgamma(count - chosen + 1)
 
 
 def _starts(S: Float, rng: np.random.Generator) -> Iterator[tuple[Float, Float]]:

@@ -27,12 +27,10 @@ from fastquad.engine.verdict import exact_enough
 from fastquad.priors.base import Prior, Seen, Start
 from fastquad.priors.sparse import Sparse
 from fastquad.solvers import gibbs
+from fastquad.solvers.amp.amp import MATRICES, Attempt, Search, Setting, affordable, prepare
 from fastquad.solvers.amp.belief import Belief
-from fastquad.solvers.amp.ensemble import MATRICES, affordable, prepare
-from fastquad.solvers.amp.run import Attempt, Setting
-from fastquad.solvers.amp.search import Search
+from fastquad.solvers.amp.hand_over import RobustStructuredHandOver, SparseHandOver, StructuredHandOver
 from fastquad.solvers.amp.starts import BATCHES, SparseStarts
-from fastquad.solvers.amp.structure import RobustStructuredHandOver, StructuredHandOver
 from fastquad.solvers.parts.descent import Fit
 from fastquad.solvers.parts.desk import BaseDesk
 from fastquad.solvers.parts.finish import finished
@@ -125,7 +123,7 @@ class _Desk(BaseDesk):
         self.prior: Prior = prior
         self.descent = StructuredHandOver(self.problem, self.cache)
         robust = RobustStructuredHandOver(self.problem, self.cache)
-        self.hand_over = robust if self.problem.outliers else self.descent
+        self.hand_over: SparseHandOver = robust if self.problem.outliers else self.descent
 
     def stages(self) -> Iterator[Asks[Outcome | None]]:
         """The stages, in their order."""
@@ -225,8 +223,9 @@ class _Desk(BaseDesk):
             ensemble = yield from prepare(self.problem, self.entries)
             self.search = GuidedSearch(
                 problem=self.problem, entries=self.entries, ensemble=ensemble,
-                starts=SparseStarts(self.problem, ensemble), hand_over=self.hand_over,
+                starts=SparseStarts(self.problem, ensemble), cache=self.cache,
             )  # fmt: skip
+            self.search.hand_over = self.hand_over
         return self.search
 
     @property
