@@ -16,7 +16,7 @@ Method = Literal["auto", "pursuit", "amp", "lm", "twf", "wf", "spf", "sgn", "lat
 
 #: The name of each method, and where its class is.
 METHODS: dict[str, str] = {
-    "auto": "fastquad.solvers.auto:Auto",
+    "auto": "fastquad.solvers.plan:Auto",
     "pursuit": "fastquad.solvers.pursuit.solver:Pursuit",
     "amp": "fastquad.solvers.amp.amp:AMP",
     "lm": "fastquad.solvers.lm:LM",

@@ -34,7 +34,8 @@ from fastquad.solvers import structured
 from fastquad.solvers.amp.hand_over import SparseHandOver
 from fastquad.solvers.parts import noise_fit, weighing
 from fastquad.solvers.parts.descent import Fit, fit
-from fastquad.solvers.structured import Desk, Stage
+from fastquad.solvers.plan import Desk
+from fastquad.solvers.structured import Stage
 from fastquad.typing import Asks, Float
 
 # The share of nonzeros that a run begins with.
@@ -59,13 +60,14 @@ _NEARLY = 0.1
 _LARGEST = (0.1, 0.25)
 
 
-def stages(desk: Desk) -> Iterator[Stage]:
-    """The stages, in their order."""
-    yield message_passing(desk)
-    if desk.problem.m >= desk.problem.n:
-        yield structured.descents(desk)
-    if desk.problem.noiseless or desk.best is None or desk.best.residual > _NEARLY:
-        yield desk.pursue()
+def pursue(desk: Desk) -> Stage:
+    """Pursuit on all levels, if no fit is nearly exact."""
+    problem = desk.problem
+    if not (problem.noiseless or desk.best is None or desk.best.residual > _NEARLY):
+        return None
+    from fastquad.solvers.independent import pursue
+
+    return (yield from pursue(desk))
 
 
 def message_passing(desk: Desk) -> Stage:

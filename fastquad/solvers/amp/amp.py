@@ -41,16 +41,14 @@ from fastquad.noise.messages import Messages, Score
 from fastquad.priors.base import Denoiser, Estimate
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
+from fastquad.solvers.plan import MATRICES, PLAN, affordable, guided
+from fastquad.solvers.plan import search as planned
 from fastquad.typing import Asks, Float
 
 if TYPE_CHECKING:
     from fastquad.solvers.amp.belief import Belief
     from fastquad.solvers.amp.hand_over import SparseHandOver
     from fastquad.solvers.amp.starts import SparseStarts
-
-# The number of n×n matrices of doubles in memory at once: S0, one S for each run of a batch, and the workspace of an
-# eigendecomposition.
-MATRICES = 14
 
 # |x|² over ‖Re xx^*‖, which y tells: between 1 and √2.
 _RANK_TWO = 1.3
@@ -81,11 +79,6 @@ _GO_ON = (1, 3, 4, 5, 6)
 
 
 # -- what AMP needs of A ----------------------------------------------------------------------------------------------
-
-
-def affordable(problem: Problem) -> bool:
-    """Whether AMP's matrices fit in half of the memory."""
-    return 8 * MATRICES * problem.n**2 <= problem.memory // 2
 
 
 class Pass(NamedTuple):
@@ -690,12 +683,8 @@ class AMP(Solver):
     def steps(self, problem: Problem) -> Steps:
         from fastquad.solvers.parts.finish import finished
 
-        if problem.prior is not None:
-            from fastquad.solvers.amp.guided import guided
-            from fastquad.solvers.amp.guided import steps as guided_steps
-
-            if guided(problem):
-                return (yield from guided_steps(problem))
+        if guided(problem):
+            return (yield from planned(problem, PLAN[1:]))
         if not affordable(problem):
             needed = 16 * MATRICES * problem.n**2
             raise MemoryError(
