@@ -40,7 +40,7 @@ from fastquad.testing import GradientCheck, PriorCheck, check_gradient, check_pr
 
 if TYPE_CHECKING:  # at run time each is imported when it is first asked for, below
     from fastquad import experiments
-    from fastquad.solvers.amp.solver import AMP
+    from fastquad.solvers.amp.amp import AMP
     from fastquad.solvers.latent.solver import LatentLM
     from fastquad.solvers.lm import LM
     from fastquad.solvers.pgd import PGD
