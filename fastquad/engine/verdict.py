@@ -107,7 +107,7 @@ class Verdict(NamedTuple):
 
 
 def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
-    """The verdict on an outcome; what it reads of A is counted, and no budget stops it."""
+    """The verdict on an outcome; what it reads of A is counted, and `max_passes` bounds it."""
     if outcome.end is End.ZERO:
         status, doubt, rival = yield from doubt_zero(problem)
         return Verdict(status, replace(outcome, note=doubt, rival=rival))
