@@ -3,7 +3,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fastquad import datasets, decoders, methods, noise, plot, points, problems, testing, types
+from fastquad import datasets as datasets
+from fastquad import decoders, noise, plot, points, problems, testing
+from fastquad import methods as methods
+from fastquad import types as types
 from fastquad.api import measure, solve
 from fastquad.measurements import (
     AffineTensor,
@@ -32,7 +35,7 @@ from fastquad.system.progress import set_progress
 from fastquad.system.threads import set_num_threads
 
 if TYPE_CHECKING:  # at run time each is imported when it is first asked for, below
-    from fastquad import experiments
+    from fastquad import experiments as experiments
     from fastquad.solvers.amp.amp import AMP
     from fastquad.solvers.lm import LM
     from fastquad.solvers.pursuit.solver import Pursuit

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
+from fastquad.engine.advice import Call
+from fastquad.engine.digest import Sampled
 from fastquad.engine.driver import drive, finish
 from fastquad.engine.positive import refusing
 from fastquad.engine.problem import Problem
@@ -23,6 +25,7 @@ from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.structured.affine import AffineTensor
 from fastquad.measurements.structured.bilinear import BilinearTensor
+from fastquad.measurements.structured.rank_one import RankOneTensor
 from fastquad.noise import Noise, as_noise
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Prior
@@ -195,7 +198,11 @@ def solve(
         blas_threads = solver.uses_blas(prior)
         n_threads = threads.resolve(n_threads)
 
-        def start(i: int, resume: dict[str, Any] | None) -> Run:
+        automatic = isinstance(method, str) and method == "auto"
+
+        def posed(
+            i: int, prior: Prior | None, groups: Groups | None, solver: Solver, resume: dict[str, Any] | None = None
+        ) -> tuple[Problem, Steps]:
             problem = Problem(
                 m=m, n=n, y=Y[i], dtype=measurements.dtype, prior=prior, x0=None if X0 is None else X0[i],
                 norm=norms[i], noise=model, tol=tol, rng=rngs[i], memory=room, resume=resume,
@@ -210,10 +217,24 @@ def solve(
             if not Y[i].any() and getattr(prior, "fixed", None):
                 raise ValueError("`y` must not be all zero where values of x are fixed.")
             steps = solver.steps(problem) if Y[i].any() else _nothing_to_find(problem)
-            if model.positive:
-                steps = refusing(problem, steps)
+            return problem, refusing(problem, steps) if model.positive else steps
+
+        def start(i: int, resume: dict[str, Any] | None) -> Run:
+            problem, steps = posed(i, prior, groups, solver, resume)
+            call = Call(
+                "auto" if automatic else solver.name, prior is not None, x0 is not None, noise is not None,
+                norm is not None, bool(outliers), intensities=_intensities(measurements, Y[i]),
+            )  # fmt: skip
+            free = None
+            if automatic and not _says_little(prior, fixed=True) and prior is not None and not prior.decoded:
+                left = Sparse(fixed=prior.fixed) if isinstance(prior, Sparse) and prior.fixed else None
+                alone = None if measurements.groups is None else Groups(measurements.groups)
+                free = partial(posed, i, left, alone, by_name("auto")())
             x = None if X_true is None else X_true[i]
-            return Run(problem, steps, solver.name, limits, x_true=x, signal=i if batch else None)
+            return Run(
+                problem, steps, solver.name, limits, x_true=x, signal=i if batch else None, call=call,
+                without_prior=free,
+            )  # fmt: skip
 
         def told(found: list[Solution]) -> Any:
             found = [replace(each, gauge=each.gauge + symmetry) for each in found]
@@ -223,12 +244,11 @@ def solve(
             read = measurements.bytes_read
             runs = [start(i, None) for i in range(b)]
             find = partial(drive, measurements, runs, n_threads, blas_threads=blas_threads)
-            found = changed(
-                find, lambda found: told(_with_bytes_read(found, measurements.bytes_read - read))
-            )
+            found = changed(find, lambda found: told(_with_bytes_read(found, measurements.bytes_read - read)))
         else:
             what = {
-                "A": measurements._identity(), "y": Y, "prior": prior, "method": (solver.name, solver), "x0": X0,
+                "A": measurements._identity(), "y": Y, "prior": None if prior is None else Sampled(prior, n),
+                "method": (solver.name, solver), "x0": X0,
                 "norm": norms, "noise": model, "tol": tol,
                 "rng": [each.bit_generator.state for each in rngs],
             }  # fmt: skip
@@ -424,6 +444,12 @@ def _check_prior(prior: Any, n: int) -> None:
     if not isinstance(prior, Prior):
         raise TypeError(f"`prior` must be a prior such as fastquad.Sparse(), or None, got {_name(prior)}.")
     prior.check(n)
+
+
+def _intensities(A: Measurements, y: Float) -> bool:
+    """Whether y may be intensities, or the amplitudes that some have in place of them."""
+    whole = getattr(A, "inner", A)
+    return bool(y.min() >= 0) and (isinstance(whole, RankOneTensor) or whole.by_transform)
 
 
 def _says_little(prior: Prior | None, *, fixed: bool = False) -> bool:

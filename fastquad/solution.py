@@ -1,4 +1,4 @@
-"""The result of a solve: the answer, and why it stopped, in a sentence that says what to try next."""
+"""The result of a solve: the answer, its status, and a message that says why it stopped and what to try next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from fastquad.typing import Float, Indices, Number
 
 
 class Status(StrEnum):
-    """Why a solve stopped. A member equals its name as a string; its `sentence` says what to do.
+    """Why a solve stopped. A member equals its name as a string; its `sentence` says what that means.
+
+    `Solution.message` begins with the sentence, and ends with what to do about it in that call.
 
     Examples
     --------
@@ -28,10 +30,10 @@ class Status(StrEnum):
     >>> fq.Status.EXACT == "EXACT", fq.Status.EXACT
     (True, <Status.EXACT>)
     >>> fq.Status.MAX_TIME.sentence
-    'Out of time. Raise `max_time`, or start from this answer with x0=solution.x.'
+    'Out of time.'
     """
 
-    #: The sentence for the user, with the remedy in it.
+    #: What happened, and what it means.
     sentence: str
     #: Whether the answer can be trusted; never so when a budget ended the solve.
     success: bool
@@ -53,71 +55,66 @@ class Status(StrEnum):
     )
     EXACT = (
         "EXACT",
-        "Exact: the relative residual is below 1e-9 with fewer free coordinates than independent measurements, and A "
+        "Exact: x fits every measurement to rounding, with fewer free coordinates than independent measurements, and A "
         "has no structure that lets another signal fit, so x is certified up to sign.",
         True,
     )
     EXACT_FOR_MOST = (
         "EXACT_FOR_MOST",
-        "Exact but for outliers: x fits more than half of the measurements to 1e-9, more than chance could explain, so "
-        "that it is certified up to sign if these are sound.",
+        "Exact but for outliers: x fits more than half of the measurements to rounding, more than chance could "
+        "explain, so that it is certified up to sign if these are sound.",
         True,
     )
     CONVERGED = (
         "CONVERGED",
-        "Converged: the stopping test of the method was met.",
+        "Converged: the stopping test of the method was met, and no other signal was found that fits.",
         True,
     )
     UNDETERMINED = (
         "UNDETERMINED",
-        "The residual is zero, but x has at least as many free coordinates as there are measurements, so many "
-        "signals fit as well and this proves nothing. Use more measurements, or a method or prior that gives a "
-        "sparser x (method='auto', a larger beta).",
+        "Undetermined: x fits, but it has at least as many free coordinates as there are measurements, or the "
+        "measurements leave some directions of it free, so that many signals fit as well.",
     )
     UNDECIDED = (
         "UNDECIDED",
-        "Undecided: x fits, and no other signal was found that does, but the evidence falls short of ruling one out. "
-        "Use more measurements, or more knowledge of the signal.",
+        "Undecided: x fits, and no other signal was found that does, but the evidence falls short of ruling one out.",
     )
     AMBIGUOUS = (
         "AMBIGUOUS",
-        "Ambiguous: x fits, but another signal fits as well, because of the structure of A or because noise hides the "
-        "difference. Use measurements without that structure, more of them, or more knowledge of the signal to choose.",
+        "Ambiguous: another signal fits as well as x, because of the structure of A or because noise hides the "
+        "difference.",
     )
     NOISY = (
         "NOISY",
-        "Found, but the data are too noisy to call it a success: see `error` for how far off x may be. Use more "
-        "measurements, or less noisy ones.",
+        "Noisy: x was found, but the data are too noisy to call it a success; `error` says how far off it may be.",
     )
     STAGNATED = (
         "STAGNATED",
-        "Stagnated: the steps became negligible while the residual did not. Try another start (x0), more "
-        "measurements, or method='auto'; with noisy data, pass the level as `noise`.",
+        "Stagnated: the method has nothing left to try, and x does not explain the measurements.",
     )
     EMPTY_SUPPORT = (
         "EMPTY_SUPPORT",
-        "Stagnated, from a poor start: no coordinate passed the support test. Lower `alpha`, start from all "
-        "coordinates (start='full') or another x0, or use method='auto'.",
+        "Stagnated, from a poor start: no coordinate passed the support test.",
     )
     MAX_ITER = (
         "MAX_ITER",
-        "Out of iterations. Raise `max_iter`, or start from this answer with x0=solution.x.",
+        "Out of iterations.",
     )
     MAX_PASSES = (
         "MAX_PASSES",
-        "Out of passes over A. Raise `max_passes`, or start from this answer with x0=solution.x.",
+        "Out of passes over A.",
     )
     MAX_TIME = (
         "MAX_TIME",
-        "Out of time. Raise `max_time`, or start from this answer with x0=solution.x.",
+        "Out of time.",
     )
     DIVERGED = (
         "DIVERGED",
-        "Diverged: the iterates grew without bound. Use a smaller step, another start (x0), or method='auto'.",
+        "Diverged: the iterates grew without bound.",
     )
     STOPPED = (
         "STOPPED",
-        "Stopped by the callback.",
+        "Stopped before its end, by the callback or by Ctrl-C.",
     )
     TRIVIAL = (
         "TRIVIAL",
@@ -197,7 +194,7 @@ class Solution:
     success : bool
         Whether the answer can be trusted: exact or converged.
     message : str
-        The status's sentence, the residual, and what the method has to add.
+        What happened, the residual, why, and what may help.
     method : str
         The method that gave x.
     n_iter : int
@@ -339,7 +336,7 @@ class Solution:
         save_solutions([self], path, batch=False)
 
 
-class Interrupted(KeyboardInterrupt):  # noqa: N818  (it is no error: Ctrl-C was pressed)
+class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a solve: `solution` has the best answer so far, with the status STOPPED.
 
     Attributes
@@ -351,14 +348,12 @@ class Interrupted(KeyboardInterrupt):  # noqa: N818  (it is no error: Ctrl-C was
     --------
     >>> import fastquad as fq
     >>> problem = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
-    >>> def ctrl_c(state):
-    ...     raise KeyboardInterrupt
     >>> try:
-    ...     solution = fq.solve(problem.A, problem.y, callback=ctrl_c)
+    ...     solution = fq.solve(problem.A, problem.y)
     ... except fq.Interrupted as stopped:
-    ...     solution = stopped.solution
-    >>> solution.status, solution.x.shape
-    (<Status.STOPPED>, (30,))
+    ...     solution = stopped.solution  # the same attributes; `success` is False
+    >>> len(solution.x)
+    30
     """
 
     def __init__(self, solution: Any) -> None:

@@ -56,7 +56,8 @@ def test_a_real_tensor_measures_complex_signals():
     ("method", "m", "n", "k"),
     [
         ("auto", 90, 30, 30), ("auto", 40, 60, 3), ("auto", 70, 40, 12), ("amp", 70, 40, 10), ("lm", 100, 30, 30),
-        ("pursuit", 40, 60, 3), (fq.TWF(), 160, 40, 4), (fq.TWF(threshold="hard"), 160, 40, 4), (fq.methods.WF(), 200, 40, 10),
+        ("pursuit", 40, 60, 3), (fq.TWF(), 160, 40, 4), (fq.TWF(threshold="hard"), 160, 40, 4),
+        (fq.methods.WF(), 200, 40, 10),
         (fq.methods.SGN(k=4), 160, 40, 4),
     ],
 )  # fmt: skip

@@ -175,7 +175,8 @@ def test_parts_go_with_the_threads(edges, threads, parts):
 
 
 @pytest.mark.parametrize(
-    ("method", "steps"), [("auto", None), ("amp", 8), ("pursuit", None), (fq.methods.SPF(k=4, max_inner=3), 3), (fq.TWF(), 20)]
+    ("method", "steps"),
+    [("auto", None), ("amp", 8), ("pursuit", None), (fq.methods.SPF(k=4, max_inner=3), 3), (fq.TWF(), 20)],
 )
 def test_the_same_solve_as_on_one_machine(method, steps, client):
     problem = fq.problems.gaussian(m=90, n=40, k=4, rng=0)

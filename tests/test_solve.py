@@ -366,7 +366,13 @@ def test_known_support(problem):
     ids=["zero", "zero, large", "skew", "negative"],
 )
 def test_measurements_that_nothing_explains(A, y):
-    for method in (fq.TWF(), fq.methods.WF(start="full"), fq.methods.WF(step="exact"), fq.TWF(step="exact"), fq.methods.SPF(k=1)):
+    for method in (
+        fq.TWF(),
+        fq.methods.WF(start="full"),
+        fq.methods.WF(step="exact"),
+        fq.TWF(step="exact"),
+        fq.methods.SPF(k=1),
+    ):
         solution = fq.solve(A, y, method=method)
         assert not solution.success
         assert np.isfinite(solution.x).all()
@@ -375,7 +381,13 @@ def test_measurements_that_nothing_explains(A, y):
 
 @pytest.mark.parametrize("m", [1, 4])
 def test_one_unknown(m):
-    for method in (fq.TWF(), fq.methods.WF(start="full"), fq.methods.WF(step="exact"), fq.TWF(step="exact"), fq.methods.SPF(k=1)):
+    for method in (
+        fq.TWF(),
+        fq.methods.WF(start="full"),
+        fq.methods.WF(step="exact"),
+        fq.TWF(step="exact"),
+        fq.methods.SPF(k=1),
+    ):
         solution = fq.solve(np.ones((m, 1, 1)), np.full(m, 4.0), method=method)
         assert abs(solution.x[0]) == pytest.approx(2.0)
         assert solution.status is (Status.UNDECIDED if m == 1 else Status.EXACT)

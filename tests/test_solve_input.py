@@ -78,7 +78,9 @@ def test_bad_A(A, error):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("method", ["twf", "wf", fq.methods.SPF(k=3), fq.TWF(start="full"), fq.methods.WF(step="exact")])
+@pytest.mark.parametrize(
+    "method", ["twf", "wf", fq.methods.SPF(k=3), fq.TWF(start="full"), fq.methods.WF(step="exact")]
+)
 def test_non_finite_A_is_found_on_the_way(problem, bad, method):
     A = problem.A.copy()
     # Within the support of x, off the diagonal: every method reads it sooner or later.
@@ -188,7 +190,11 @@ def test_endless_budgets(problem):
         (3, TypeError, "`method` must be a name or a solver object such as fastquad.TWF(), got int."),
         (None, TypeError, "`method` must be a name or a solver object such as fastquad.TWF(), got NoneType."),
         (fq.TWF, TypeError, "`method` must be a name or a solver object such as fastquad.TWF(), got the class TWF."),
-        ("spf", ValueError, "`k` must be given to SPF: method=fastquad.methods.SPF(k=...) or prior=fastquad.Sparse(k=...)."),
+        (
+            "spf",
+            ValueError,
+            "`k` must be given to SPF: method=fastquad.methods.SPF(k=...) or prior=fastquad.Sparse(k=...).",
+        ),
         (fq.methods.SPF(k=13), ValueError, "`k` must be at most n = 12, got 13."),
     ],
 )

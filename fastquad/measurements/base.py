@@ -620,7 +620,7 @@ def symmetrised(S: Number) -> Number:
 def frobenius(A: Number) -> Number:
     """The Frobenius norms of a stack of matrices."""
     flat = A.reshape(len(A), -1)
-    return np.sqrt(np.vecdot(flat, flat).real)
+    return np.asarray(np.sqrt(np.vecdot(flat, flat).real))
 
 
 def size(nbytes: int) -> str:

@@ -113,8 +113,17 @@ class Plain(Denoiser):
         self.function = function
 
     def denoise(self, b: Float, a: float) -> Posterior:
-        mean, variance, *rest = self.function(b, a)
-        return Posterior(mean, variance, rest[0] if rest else np.ones(b.size))
+        mean, variance, *rest = self.function(b.copy(), a)
+        found = Posterior(*(np.asarray(each) for each in (mean, variance, rest[0] if rest else np.ones(b.size))))
+        for name, value in found._asdict().items():
+            if value.shape != b.shape or value.dtype.kind not in "fiub":
+                raise ValueError(
+                    f"`denoise` of `prior` must give a real {name} of shape {b.shape}, got {value.dtype} of shape "
+                    f"{value.shape}."
+                )
+            if not np.isfinite(value).all() and np.isfinite(b).all():
+                raise ValueError(f"`denoise` of `prior` must give a finite {name}, got NaN or inf.")
+        return found
 
 
 class Seen(NamedTuple):

@@ -108,7 +108,9 @@ class SGN(Solver):
         # Count a complex entry as two coordinates, as the prior already does.
         k = problem.k if self.k is None else self.k * (1 + problem.turning)
         if k is None:
-            raise ValueError("`k` must be given to SGN: method=fastquad.methods.SGN(k=...) or prior=fastquad.Sparse(k=...).")
+            raise ValueError(
+                "`k` must be given to SGN: method=fastquad.methods.SGN(k=...) or prior=fastquad.Sparse(k=...)."
+            )
         if k > problem.n:
             raise ValueError(f"`k` must be at most n = {problem.n}, got {k}.")
         return k
