@@ -4,10 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fastquad import datasets as datasets
-from fastquad import decoders, noise, plot, points, problems, testing
+from fastquad import decoders, grids, noise, plot, points, problems, testing
 from fastquad import methods as methods
 from fastquad import types as types
 from fastquad.api import measure, solve
+from fastquad.diagnosis import diagnose
 from fastquad.measurements import (
     AffineTensor,
     ArrayTensor,
@@ -72,8 +73,10 @@ __all__ = [
     "Status",
     "as_measurements",
     "decoders",
+    "diagnose",
     "distance",
     "distribute",
+    "grids",
     "load_solution",
     "measure",
     "noise",
