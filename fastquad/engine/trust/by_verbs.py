@@ -30,7 +30,7 @@ import numpy as np
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust.critical import other_roots
-from fastquad.engine.trust.rivals import names
+from fastquad.engine.trust.gauge import names
 from fastquad.engine.verbs import Normals, descend, rows_scaled
 from fastquad.measurements.base import Edges
 from fastquad.measurements.contractions import Along, Gradient, Measure, Sizes, SparseMatrices
