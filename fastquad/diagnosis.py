@@ -27,10 +27,11 @@ from fastquad import arguments
 from fastquad.engine.driver import finish
 from fastquad.engine.problem import Problem
 from fastquad.engine.trust.by_verbs import MOST_UNSEEN, case_at, position_errors, unseen
+from fastquad.engine.trust.critical import critical as critical_ones
 from fastquad.engine.verbs import Normals, rows_scaled
 from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
-from fastquad.measurements.contractions import Along, Gradient, Sizes, SparseMatrices
+from fastquad.measurements.contractions import Along, Sizes, SparseMatrices
 from fastquad.measurements.views import RealView
 from fastquad.noise import as_noise
 from fastquad.numerics.sparse_factor import DenseFactor
@@ -40,14 +41,6 @@ from fastquad.typing import Asks, Float, Indices, Number
 
 __all__ = ["Diagnosis", "diagnose"]
 
-# A measurement is critical if its redundancy is below this. Of grids of 14 to 2,869 buses, critical ones have at most
-# 1e-15 and others at least 1e-6.
-_CRITICAL = 1e-8
-# How many random residuals are looked at. With four, a measurement of redundancy 1e-3 passes for one below _SUSPECT
-# once in 10^6 times, and one of redundancy _CRITICAL for one below _CERTAIN never.
-_PROBES, _SUSPECT, _CERTAIN = 4, 1e-6, 1e-16
-# How often a least-squares solution from the normal equations is corrected by its own residual.
-_CORRECTIONS = 3
 # The largest number of columns of the Jacobian that are formed at a time, and of pairs of its entries: tens of MB.
 _COLUMNS, _PAIRS = 64, 1 << 21
 #: A direction moves a coordinate by more than this share of the coordinate that it moves most.
@@ -276,7 +269,7 @@ def _diagnosed(normals: Normals, x: Float, noisy: bool) -> Asks[Diagnosis]:
     problem = normals.problem
     # Rows of one size: what is unseen, and what is critical, do not depend on how rows are scaled.
     case, directions = yield from seen(normals, x)
-    critical = yield from _critical(case)
+    critical = yield from critical_ones(case)
     stderr = None
     if noisy:
         case = yield from _weighted(case, 1 / problem.deviations(np.zeros(problem.m)))
@@ -310,31 +303,6 @@ def _weighted(case: Any, weights: Float) -> Asks[Any]:
     """The same with other weights of the rows."""
     G, _ = yield from case.normals.gram(case.x, weights**2, np.zeros(weights.size))
     return replace(case, w=weights, factor=case.normals.factor(G, case.held))
-
-
-def _residual(case: Any, g: Float) -> Asks[Float]:
-    """What least squares leaves of g, (m,): g less its projection onto the range of the weighted Jacobian."""
-    for _ in range(_CORRECTIONS):
-        v = case.factor.solve((yield Gradient(case.x, case.w * g)))
-        g = g - case.w * (yield Along(case.x, v))
-    return g
-
-
-def _critical(case: Any) -> Asks[Indices]:
-    """The measurements of redundancy zero, in ascending order."""
-    m = case.problem.m
-    rng = np.random.default_rng(8)
-    squares = np.zeros(m)
-    for _ in range(_PROBES):
-        squares += (yield from _residual(case, rng.standard_normal(m))) ** 2 / _PROBES
-    critical = list(np.flatnonzero(squares <= _CERTAIN))
-    for i in np.flatnonzero((squares > _CERTAIN) & (squares < _SUSPECT)):
-        unit = np.zeros(m)
-        unit[i] = 1.0
-        left = yield from _residual(case, unit)
-        if float(left @ left) <= _CRITICAL:
-            critical.append(i)
-    return np.sort(np.array(critical, dtype=np.intp))
 
 
 def _leverages(case: Any) -> Asks[Float]:

@@ -121,6 +121,45 @@ def test_what_is_unseen_has_no_standard_error():
     assert "1 direction of x is unseen. Coordinates that they move: 2." in str(found)
 
 
+def feeder(voltage_at_its_end):
+    """A ring of 60 buses with every meter, and one bus more behind a line, of which only P and Q are measured."""
+    n = 61
+    matrices = [sparse.coo_array(([1.0 + 0j], ([i], [i])), shape=(n, n)) for i in range(n - 1)]
+    for i in range(n - 1):
+        for factor in (1.0, 1j):
+            matrices.append(sparse.coo_array(([factor], ([i], [(i + 1) % (n - 1)])), shape=(n, n)))
+    # V conj(Y (V − V_0)) of the last bus.
+    Y = 4 - 12j
+    for factor in (1.0, -1j):
+        entries = [Y.conjugate() * factor, -Y.conjugate() * factor]
+        matrices.append(sparse.coo_array((entries, ([n - 1, 0], [n - 1, n - 1])), shape=(n, n)))
+    if voltage_at_its_end:
+        matrices.append(sparse.coo_array(([1.0 + 0j], ([n - 1], [n - 1])), shape=(n, n)))
+    return fq.SparseTensor(matrices)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("noise", [None, 1e-5])
+def test_another_root_of_a_part_is_a_rival(seed, noise):
+    """A bus takes the same power at a high and at a low voltage: critical meters alone do not choose between them."""
+    rng = np.random.default_rng(seed)
+    V = (1 + 0.03 * rng.standard_normal(61)) * np.exp(0.1j * rng.standard_normal(61))
+    V[-1] = V[0] - 0.1 - 0.05j
+    for end in (False, True):
+        A = feeder(end)
+        y = A.measure(V) + (noise or 0.0) * rng.standard_normal(A.m)
+        solution = fq.solve(A, y, x0=np.ones(61, dtype=complex), noise=noise)
+        if end:
+            assert solution.success
+            assert fq.distance(solution.x, V) < 1e-3
+        else:
+            assert fq.diagnose(A, V).critical.tolist() == [A.m - 2, A.m - 1]
+            assert solution.status == "AMBIGUOUS"
+            left = A.measure(solution.rival) - y
+            assert np.linalg.norm(left) < 1e-9 if noise is None else np.abs(left).max() < 5 * noise
+            assert fq.distance(solution.rival, solution.x) > 0.01
+
+
 def test_kinds_without_matrices():
     labels = ["II", "ZI", "IZ", "ZZ", "XX", "YY", "XZ", "ZX", "IX"]
     A = fq.PauliTensor(labels)

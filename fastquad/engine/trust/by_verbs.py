@@ -4,13 +4,14 @@ All coordinates are free, and x was fitted by `fastquad.engine.verbs`. Asked is,
 
     fits        does every row fit to its own rounding, `|r_i| <= c eps |x|^T |Ã_i| |x|`? Then the data count as exact
     seen        does J see each direction? A pivot that is rounding, or a vector that the inverse of the normal
-    equations
-                makes large, is a candidate; it is refined until `J v` is its own, and unseen if that is rounding
+                equations makes large, is a candidate; it is refined until `J v` is its own, and unseen if that is
+                rounding
     spare       are more measurements independent than there are unknowns? |A(gg^*)| of a random g must not be in the
-    span of J rivals      does another signal fit: parts of x that nothing ties together with the other sign, x
-    conjugated, the ends of
-                descents from elsewhere? The last are not asked for where the products of coordinates are determined
-                by linear equations, for then no other signal has them
+                span of J
+    rivals      does another signal fit: parts of x that nothing ties together with the other sign, x conjugated, other
+                roots of the parts that critical measurements close, the ends of descents from elsewhere? The last two
+                are not asked for where the products of coordinates are determined by linear equations, for then no
+                other signal has them
     noise       does noise of the given level explain what is left (χ²)? How far off may x be: the diagonal of
                 `(J^T D J)^{-1}`, by the selected inverse of the factor
 
@@ -28,6 +29,7 @@ import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
+from fastquad.engine.trust.critical import other_roots
 from fastquad.engine.trust.gauge import names
 from fastquad.engine.verbs import Normals, descend, rows_scaled
 from fastquad.measurements.base import Edges
@@ -55,6 +57,8 @@ _RESTARTS = 3
 _SEARCH = Rule(max_steps=30, patience=6, factor=1.05)
 # Another signal is at least so far away, and this much of ln evidence may speak against it.
 _APART, _LN_ODDS = 0.05, math.log(20.0)
+# Where a part of the system has another root, as far as a wrong answer is from a right one in noise.
+_NEAR = 1e-3
 # The chance below which noise of the given level does not explain what is left: a guess, for one false alarm in 10^5.
 _ALPHA = 1e-5
 # The error from which on an answer in noise is no success.
@@ -218,7 +222,7 @@ def _exact(case: _Case, outcome: Outcome, eps: float) -> Asks[tuple[Status, Outc
         spare = f"There are {problem.m} measurements for {freedom} unknowns, and no more of them are independent."
         return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {spare}".strip())
     bits = (problem.m - freedom) * _bits(problem.y)
-    rival = yield from _rival(case, bound=case.square + problem.m * (_ROUNDED * eps) ** 2)
+    rival = yield from _rival(case, case.square + problem.m * (_ROUNDED * eps) ** 2, 0.0)
     if rival is not None:
         return Status.AMBIGUOUS, replace(outcome, rival=rival, error=None, stderr=None)
     if bits < freedom + _SPARE_BITS:
@@ -267,8 +271,9 @@ def _away(problem: Problem, one: Float, other: Float) -> float:
     return apart / (float(np.linalg.norm(other)) or 1.0)
 
 
-def _rival(case: _Case, bound: float, apart: float = _APART) -> Asks[Float | None]:
+def _rival(case: _Case, bound: float, error: float) -> Asks[Float | None]:
     """Another signal, at least so far away, for which ‖w r‖² is at most `bound`; None where none was found."""
+    apart = max(_APART, 3 * error)
     problem = case.problem
     edges = yield SparseMatrices()
     if edges is not None:
@@ -284,6 +289,11 @@ def _rival(case: _Case, bound: float, apart: float = _APART) -> Asks[Float | Non
             return found
     if case.normals.determined or (edges is not None and determines(edges.M, case.w)):
         return None
+    # Roots of parts of the system are near x, but as good: a part of it is another.
+    for start in (yield from other_roots(case)):
+        found = yield from _settled(case, start, bound, max(_NEAR, 3 * error))
+        if found is not None:
+            return found
     rng = np.random.default_rng(7)
     typical = case.norm / math.sqrt(problem.n)
     for attempt in range(_RESTARTS):
@@ -379,7 +389,7 @@ def _in_noise(case: _Case, outcome: Outcome, told: Float | None) -> Asks[tuple[S
         # −spare/2 ln RSS of both differ by less.
         bound = case.square * math.exp(2 * _LN_ODDS / spare)
     assert outcome.error is not None
-    rival = yield from _rival(case, bound, max(_APART, 3 * outcome.error))
+    rival = yield from _rival(case, bound, outcome.error)
     if rival is not None:
         return Status.AMBIGUOUS, replace(outcome, rival=rival)
     return (Status.CONVERGED if outcome.error < _SURE else Status.NOISY), outcome
