@@ -91,7 +91,7 @@ class Auto(Solver):
         if guided(problem):
             return (yield from guided_steps(problem))
         if problem.by_verbs and problem.m >= problem.unknowns - len(problem.fixed):
-            return (yield from verbs.search(problem))
+            return (yield from finish.sparser(problem, (yield from verbs.search(problem))))
         desk = _Desk(problem)
         for stage in desk.stages():
             yield Announced(getattr(stage, "__name__", "").replace("_", " "))

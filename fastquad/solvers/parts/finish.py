@@ -35,6 +35,7 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
+from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
 from fastquad.engine.trust.evidence import SPARE_BITS, against_chance
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
@@ -173,12 +174,23 @@ def outcome(problem: Problem, entries: Entries | None, found: Finish, method: st
     )  # fmt: skip
 
 
-def finished(problem: Problem, entries: Entries, given: Outcome, cache: GrowingBlock) -> Asks[Outcome]:
+def finished(problem: Problem, entries: Entries | None, given: Outcome, cache: GrowingBlock) -> Asks[Outcome]:
     """The outcome of a method, in noise from the bottom of the likelihood if x is better known there."""
-    if exact_enough(problem, given.residual) or not entries.independent or not applies(problem):
+    if exact_enough(problem, given.residual) or not applies(problem):
         return given
     found = yield from finish(problem, given.x, np.flatnonzero(given.x), cache)
     return better(given, problem, found)
+
+
+def sparser(problem: Problem, given: Outcome) -> Asks[Outcome]:
+    """An outcome on all coordinates, or the finish from there if the evidence supports fewer of them.
+
+    Where J is large x is left on all coordinates: the finish factors it, m×n numbers.
+    """
+    if problem.m * problem.n**2 > CHALLENGE_ENTRIES:
+        return given
+    ended = yield from finished(problem, given.entries, given, GrowingBlock.within(problem))
+    return ended if ended.free is not None and ended.free < problem.unknowns - len(problem.fixed) else given
 
 
 def better(given: Outcome, problem: Problem, found: Finish | None) -> Outcome:
