@@ -248,8 +248,9 @@ class _Weighed:
         Q = Q[:m]
         s = S.size - problem.turning
         nu = m - s
-        square = float(r @ r)
-        level = max(1.0, square / nu) if given else max(square / nu, 1e-300)
+        more, degrees = ended.noise.repeats
+        square, known = float(r @ r) + more, nu + degrees
+        level = max(1.0, square / known) if given else max(square / known, 1e-300)
         inverse = lapack.dtrtri(R)[0]
         cover = level * (inverse @ inverse.T)
         outside = np.setdiff1d(
@@ -261,7 +262,7 @@ class _Weighed:
         values[S], variances[S] = found.x[S], np.diagonal(cover)
         inside = np.zeros(groups.count, dtype=bool)
         inside[groups.touched(S)] = True
-        freedom = math.inf if given else nu
+        freedom = math.inf if given else known
         weighed: list[_Weights] = []
         for size in np.unique(groups.sizes).astype(int):
             for columns, chosen in ((S, inside), (outside, ~inside)):
