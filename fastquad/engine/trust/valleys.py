@@ -62,7 +62,9 @@ def challenged(tests: Tests, independent: bool) -> Asks[str]:
     # Unless a prior has shrunk it, x is where the descent on its support ends.
     near, better = (tests.measure.apart, APART) if independent else (APART, tests.measure.nearer)
     challenge, met, evident = Challenge(near, better, tests.measure.nearer), Met.NOTHING, True
-    for where in (answer.allowed, answer.S) if m > answer.allowed.size else (answer.S,):
+    # On S descents come back to x more easily: that they do says something only if S is much smaller (a guess).
+    few = answer.S if 2 * answer.s <= answer.allowed.size or m <= answer.allowed.size else answer.allowed
+    for where in (answer.allowed, few) if m > answer.allowed.size else (few,):
         everything = np.union1d(where, problem.known)
         if m * everything.size**2 > most or where.size >= m:
             return ""
