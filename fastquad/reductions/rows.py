@@ -94,7 +94,7 @@ def _said(A: Measurements, Y: Float, model: Noise) -> Said | None:
             share = np.ones(A.m)
         else:
             Y, share, noise = pooled
-            sentence = f"Of {A.m} measurements {rows.size} differ: equal ones were merged."
+            sentence = f"Of {A.m} measurements {rows.size} differ: equal ones were merged, and the noise is that of their means."
     unit = np.ones(rows.size)
     if noise.each_level is not None:
         unit, noise, read = _units(A, rows, noise, noise.each_level)
