@@ -172,7 +172,8 @@ def check_noise(noise: Noise, z: ArrayLike, *, y: ArrayLike | None = None, rng: 
         problems.append("learn(y, z, 0) must not lower the likelihood of y.")
     problems += _likelihood_problems(learnt, data, z)
     some = np.arange(0, z.size, 2)
-    if not np.allclose(learnt.rows(some).score(data[some], z[some]), learnt.score(data, z)[some], equal_nan=True):
+    parts = learnt.sound.rows(some).score(data[some], z[some])
+    if not np.allclose(parts, learnt.sound.score(data, z)[some], equal_nan=True):
         problems.append("rows(some) must be the noise of these measurements: their scores are others.")
     if not 0 <= learnt.explains(data, z, 0.0) <= 1:
         problems.append(f"explains(y, z, freedom) must be between 0 and 1, got {learnt.explains(data, z, 0.0)}.")

@@ -190,6 +190,11 @@ class Noise(ABC):
         """Whether signals below zero are impossible: x^* A_i x must then never be negative."""
         return False
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether −y has the same noise about −z."""
+        return False
+
     def shifted(self, y: Float | float, z: Float | float) -> Noise:
         """The noise of y − (y that is given) about z − (z that is given)."""
         from fastquad.noise.views import Shifted

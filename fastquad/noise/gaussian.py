@@ -75,6 +75,10 @@ class Gaussian(Noise):
         return self.sigma is not None and not np.any(self.sigma)
 
     @property
+    def symmetric(self) -> bool:
+        return True
+
+    @property
     def unequal(self) -> bool:
         return isinstance(self.sigma, np.ndarray)
 

@@ -29,7 +29,7 @@ from fastquad.measurements.disk.streamed import StreamedTensor
 from fastquad.measurements.structured.low_rank import LowRankTensor
 from fastquad.measurements.structured.rank_one import RankOneTensor
 from fastquad.measurements.structured.sparse import SparseTensor
-from fastquad.noise import Noise
+from fastquad.noise import as_noise
 from fastquad.solution import Solution, SolutionBatch
 from fastquad.system.memory import budget
 from fastquad.typing import Float, Number
@@ -72,8 +72,8 @@ def sees_structure(solve: Callable[P, R]) -> Callable[P, R]:
             options["max_passes"] = passes - read
         if seen is None:
             found = plain(measurements, y, **options)
-        elif seen.sign < 0 and isinstance(options.get("noise"), Noise):
-            found, read = plain(measurements, y, **options), read  # noise of −y is another model
+        elif seen.sign < 0 and not as_noise(options.get("noise"), measurements.m).symmetric:
+            found, seen = plain(measurements, y, **options), None
         else:
             y = seen.sign * arguments.real_array(y, "y") if seen.sign < 0 else y
             found = plain(seen.A, y, **options)

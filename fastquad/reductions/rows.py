@@ -153,7 +153,7 @@ def _told(found: Solution, said: Said, model: Noise) -> Solution:
         proof = replace(proof, weights=proof.weights[said.of] * said.share)
     if noise is not None:
         there = model if model.given else learnt
-        noise = there.level(np.zeros(said.of.size)) if isinstance(there, Noise) else noise
+        noise = there.level(np.zeros(said.of.size)) if there is not None else noise
     history = dict(found.history) | {"n_passes": found.history["n_passes"] + said.passes}
     return replace(
         found, proof=proof, noise=noise, noise_model=model if model.given else learnt, history=history,
