@@ -132,9 +132,8 @@ class NoiseCheck(PriorCheck):
 def check_noise(noise: Noise, z: ArrayLike, *, y: ArrayLike | None = None, rng: Any = None) -> NoiseCheck:
     """Check whether the verbs of a noise model of your own agree with each other.
 
-    `score` is compared with difference quotients of `log_likelihood`. `weight` must be positive. With data, `explains`
-    must be a probability, `rows` must be the same noise of some measurements, `learn` must not lower the likelihood, and
-    `to_dict` must be plain data of which the model is made again.
+    `score` is compared with difference quotients of `log_likelihood`. `weight` must be positive, `explains` a
+    probability, and `rows` the same noise of some measurements. `learn` must not lower the likelihood, and `to_dict` must be plain data of which the model is made again.
 
     Parameters
     ----------

@@ -16,7 +16,8 @@ Z = np.linspace(0.5, 20, 60)
 MODELS = (
     fq.noise.Gaussian(0.3), fq.noise.Gaussian(np.linspace(0.1, 2, 60)), fq.noise.Poisson(),
     fq.noise.Poisson(gain=2.0, background=1.0, read=0.7), fq.noise.Quantised(0.25), fq.noise.Student(4, 0.3),
-    fq.noise.Student(2.5, np.linspace(0.1, 2, 60)), fq.noise.Outliers(0.1, 0.3), fq.noise.Outliers(0.1, of=fq.noise.Poisson()),
+    fq.noise.Student(2.5, np.linspace(0.1, 2, 60)), fq.noise.Outliers(0.1, 0.3),
+    fq.noise.Outliers(0.1, of=fq.noise.Poisson()),
 )  # fmt: skip
 
 
@@ -32,7 +33,9 @@ def test_the_verbs_agree_with_what_is_learnt(noise):
 
 
 @pytest.mark.parametrize("noise", [MODELS[0], MODELS[3], MODELS[5]], ids=repr)
-@pytest.mark.parametrize("view", [lambda noise: noise.scaled(np.linspace(0.5, 3, 60)), lambda noise: noise.shifted(1.0, 0.5)])
+@pytest.mark.parametrize(
+    "view", [lambda noise: noise.scaled(np.linspace(0.5, 3, 60)), lambda noise: noise.shifted(1.0, 0.5)]
+)
 def test_a_model_of_other_numbers_agrees(noise, view):
     seen = view(noise)
     y = Z + 0.5
@@ -46,15 +49,13 @@ def test_explains_is_a_probability(noise):
     """Of data that the noise has left, each share is as frequent as it says; a guess of half the noise is refuted."""
     rng = np.random.default_rng(1)
     draws = {
-        "Gaussian": lambda: Z + 0.3 * rng.standard_normal(60), "Poisson": lambda: rng.poisson(Z).astype(float),
-        "Quantised": lambda: 0.25 * np.round((Z + rng.uniform(0, 50, 60)) / 0.25),
-        "Student": lambda: Z + 0.3 * rng.standard_t(4, 60),
+        "Gaussian": lambda z: z + 0.3 * rng.standard_normal(60), "Poisson": lambda z: rng.poisson(z).astype(float),
+        "Quantised": lambda z: 0.25 * np.round(z / 0.25), "Student": lambda z: z + 0.3 * rng.standard_t(4, 60),
     }  # fmt: skip
     values = []
     for _ in range(400):
-        shift = rng.uniform(0, 50, 60) if type(noise).__name__ == "Quantised" else 0.0
-        y = 0.25 * np.round((Z + shift) / 0.25) if type(noise).__name__ == "Quantised" else draws[type(noise).__name__]()
-        values.append(noise.explains(y, Z + shift, 0.0))
+        z = Z + rng.uniform(0, 50, 60)
+        values.append(noise.explains(draws[type(noise).__name__](z), z, 0.0))
     for share in (0.05, 0.5, 0.95):
         assert abs(np.mean(np.array(values) < share) - share) < 4 * math.sqrt(share * (1 - share) / 400) + 0.01
 
@@ -121,7 +122,7 @@ def test_a_model_of_ones_own_is_one_class(laplace):
 
 
 def test_a_model_of_ones_own_is_nearer_than_the_gaussian_one():
-    """Of Laplace noise the median has half the variance of the mean; its corner is rounded here, and x is not scalar."""
+    """Of Laplace noise the median has half the variance of the mean; here its corner is rounded."""
     told, plain = [], []
     for seed in range(20):
         rng = np.random.default_rng([3, seed])
@@ -191,9 +192,8 @@ def test_the_command_line_takes_a_word(tmp_path):
     a, x, y = counts(0)
     np.save(tmp_path / "A.npy", a[:, :, None] * a[:, None])
     np.save(tmp_path / "y.npy", y)
-    result = CliRunner().invoke(
-        main, ["solve", str(tmp_path / "A.npy"), str(tmp_path / "y.npy"), "--noise", "poisson", "-o", str(tmp_path / "x.npy")]
-    )
+    paths = [str(tmp_path / name) for name in ("A.npy", "y.npy", "x.npy")]
+    result = CliRunner().invoke(main, ["solve", *paths[:2], "--noise", "poisson", "-o", paths[2]])
     assert result.exit_code == 0, result.output
     assert fq.distance(np.load(tmp_path / "x.npy"), x) < 0.1
 

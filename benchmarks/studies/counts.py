@@ -3,8 +3,8 @@
     python -m benchmarks.studies.counts [--repeats 20] [--counts 1,3,10,100,1000] [--csv FILE]
 
 Four kinds of positive semidefinite measurements, with 1 to 1,000 counts on the average: real and complex vectors,
-Gaussian matrices of full rank G^T G/n, and projectors (1 + P)/2 on strings P of Pauli matrices. `ml` is Fisher scoring of
-the Poisson likelihood from the true signal; `solve` is told `Poisson()`, or nothing.
+Gaussian matrices of full rank G^T G/n, and projectors (1 + P)/2 on strings P of Pauli matrices. `ml` is Fisher scoring
+of the Poisson likelihood from the true signal; `solve` is told `Poisson()`, or nothing.
 
 over         the distance to x over that of `ml`; the table has the ratio of the root mean squares
 claim        the distance over `error`; the median

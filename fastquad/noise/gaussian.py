@@ -125,7 +125,7 @@ class Gaussian(Noise):
             return None
         from fastquad.noise.repeated import Repeated
 
-        return means, share, Repeated(sums, float(np.sum(left**2)), of.size - sums.size)
+        return means, share, Repeated(real(sums), float(np.sum(left**2)), of.size - sums.size)
 
     def shifted(self, y: Float | float, z: Float | float) -> Noise:
         return self if np.array_equal(y, z) else super().shifted(y, z)

@@ -98,7 +98,7 @@ def look(A: Measurements, room: int) -> tuple[Seen | None, float]:
             return None, 0.0  # one ordinary matrix is enough
     if all(rank is not None for rank in ranks):
         rank = max(rank for rank in ranks if rank is not None)
-        if 0 < rank and A.m * max(rank, 1) * A.n * 3 * S.itemsize <= room:
+        if rank > 0 and A.m * rank * A.n * 3 * S.itemsize <= room:
             return _as_rank_one(A) if rank == 1 else _as_low_rank(A, rank)
     if max(filled) <= _FEW * A.n and A.m >= A.n:
         return _as_sparse(A, room)
@@ -231,5 +231,3 @@ def _as_sparse(A: Measurements, room: int) -> tuple[Seen | None, float]:
     i, j, k, values = (np.concatenate(each) for each in zip(*entries, strict=True))
     sentence = f"Of the entries of A {count / (A.m * A.n**2):.1%} are not zero: A was used as a SparseTensor."
     return Seen(SparseTensor.from_entries(i, j, k, values, m=A.m, n=A.n), 1.0, sentence), 1.0
-
-

@@ -1,7 +1,7 @@
 """`solve` for rows in units of their own, and for measurements that were made more than once.
 
-A row A_i with its y_i and its σ_i may be said in any unit. Where σ is told for each measurement, rows are divided by it,
-and the noise of all is 1. Only if the rows are then of very different size, as a few precise measurements among many
+A row A_i with its y_i and its σ_i may be said in any unit. Where σ is told for each measurement, rows are divided by
+it, and the noise of all is 1. Only if the rows are then of very different size, as a few precise measurements among many
 others are, they are divided by their own size ‖Ã_i‖ instead, because AMP needs rows of one size, and keep a σ_i each.
 
 Rows that are equal measure the same number. Their mean says all that they say of x, and their spread tells the noise
@@ -86,7 +86,8 @@ def _has_rows(A: Measurements) -> bool:
 def _said(A: Measurements, Y: Float, model: Noise) -> Said | None:
     """The problem as it is solved; None if that is as it is."""
     of, rows, by, passes = _groups(A)
-    share, noise, sentence = 1 / by, model, ""
+    share: Float = 1 / by
+    noise, sentence = model, ""
     if rows.size < A.m:
         pooled = model.pooled(Y, of, by)
         if pooled is None:
@@ -94,8 +95,9 @@ def _said(A: Measurements, Y: Float, model: Noise) -> Said | None:
             share = np.ones(A.m)
         else:
             Y, share, noise = pooled
-            sentence = f"Of {A.m} measurements {rows.size} differ: equal ones were merged, and the noise is that of their means."
-    unit = np.ones(rows.size)
+            said = f"Of {A.m} measurements {rows.size} differ"
+            sentence = f"{said}: equal ones were merged, and the noise is that of their means."
+    unit: Float = np.ones(rows.size)
     if noise.each_level is not None:
         unit, noise, read = _units(A, rows, noise, noise.each_level)
         passes += read
