@@ -133,7 +133,8 @@ def check_noise(noise: Noise, z: ArrayLike, *, y: ArrayLike | None = None, rng: 
     """Check whether the verbs of a noise model of your own agree with each other.
 
     `score` is compared with difference quotients of `log_likelihood`. `weight` must be positive, `explains` a
-    probability, and `rows` the same noise of some measurements. `learn` must not lower the likelihood, and `to_dict` must be plain data of which the model is made again.
+    probability, and `rows` the same noise of some measurements. `learn` must not lower the likelihood, and `to_dict` be
+    plain data of which the model is made again.
 
     Parameters
     ----------

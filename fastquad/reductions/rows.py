@@ -1,8 +1,9 @@
 """`solve` for rows in units of their own, and for measurements that were made more than once.
 
 A row A_i with its y_i and its σ_i may be said in any unit. Where σ is told for each measurement, rows are divided by
-it, and the noise of all is 1. Only if the rows are then of very different size, as a few precise measurements among many
-others are, they are divided by their own size ‖Ã_i‖ instead, because AMP needs rows of one size, and keep a σ_i each.
+it, and the noise of all is 1. Only if the rows are then of very different size, as a few precise measurements among
+many others are, they are divided by their own size ‖Ã_i‖ instead, because AMP needs rows of one size, and keep a σ_i
+each.
 
 Rows that are equal measure the same number. Their mean says all that they say of x, and their spread tells the noise
 without knowing x. So each is kept once: methods that assume independent rows then apply, and equal rows do not count as
