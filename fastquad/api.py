@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
+from fastquad.engine.advice import Call
+from fastquad.engine.digest import Sampled
 from fastquad.engine.driver import drive, finish
 from fastquad.engine.positive import refusing
 from fastquad.engine.problem import Problem
@@ -23,6 +25,7 @@ from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.structured.affine import AffineTensor
 from fastquad.measurements.structured.bilinear import BilinearTensor
+from fastquad.measurements.structured.rank_one import RankOneTensor
 from fastquad.noise import Noise, as_noise
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Prior
@@ -33,7 +36,7 @@ from fastquad.reductions.bilinear import takes_bilinear
 from fastquad.reductions.complex import complex_data, complex_signal, read, takes_complex
 from fastquad.reductions.hidden import sees_structure
 from fastquad.reductions.rows import takes_any_rows
-from fastquad.solution import Solution, SolutionBatch
+from fastquad.solution import Solution, SolutionBatch, changed
 from fastquad.solvers import METHODS, Method, by_name, load
 from fastquad.solvers.base import Solver
 from fastquad.system import threads
@@ -187,6 +190,7 @@ def solve(
         X0 = _starts(x0, Y, n)
         X_true = arguments.signals(x_true, "x_true", b, n)
         norms = arguments.norms(norm, b)
+        symmetry = measurements.symmetry if _says_little(prior) else ""
         model = as_noise(noise, m, outliers)
         for each in Y:
             model.check(each)
@@ -198,7 +202,11 @@ def solve(
         blas_threads = solver.uses_blas(prior)
         n_threads = threads.resolve(n_threads)
 
-        def start(i: int, resume: dict[str, Any] | None) -> Run:
+        automatic = isinstance(method, str) and method == "auto"
+
+        def posed(
+            i: int, prior: Prior | None, groups: Groups | None, solver: Solver, resume: dict[str, Any] | None = None
+        ) -> tuple[Problem, Steps]:
             problem = Problem(
                 m=m, n=n, y=Y[i], dtype=measurements.dtype, prior=prior, x0=None if X0 is None else X0[i],
                 norm=norms[i], noise=model, tol=tol, rng=rngs[i], memory=room, resume=resume,
@@ -213,27 +221,48 @@ def solve(
             if not Y[i].any() and getattr(prior, "fixed", None):
                 raise ValueError("`y` must not be all zero where values of x are fixed.")
             steps = solver.steps(problem) if Y[i].any() else _nothing_to_find(problem)
-            if model.positive:
-                steps = refusing(problem, steps)
+            return problem, refusing(problem, steps) if model.positive else steps
+
+        def start(i: int, resume: dict[str, Any] | None) -> Run:
+            problem, steps = posed(i, prior, groups, solver, resume)
+            call = Call(
+                "auto" if automatic else solver.name, prior is not None, x0 is not None, noise is not None,
+                norm is not None, bool(outliers), intensities=_intensities(measurements, Y[i]),
+            )  # fmt: skip
+            free = None
+            if automatic and not _says_little(prior, fixed=True) and prior is not None and not prior.decoded:
+                left = Sparse(fixed=prior.fixed) if isinstance(prior, Sparse) and prior.fixed else None
+                alone = None if measurements.groups is None else Groups(measurements.groups)
+                free = partial(posed, i, left, alone, by_name("auto")())
             x = None if X_true is None else X_true[i]
-            return Run(problem, steps, solver.name, limits, x_true=x, signal=i if batch else None)
+            return Run(
+                problem, steps, solver.name, limits, x_true=x, signal=i if batch else None, call=call,
+                without_prior=free,
+            )  # fmt: skip
+
+        def told(found: list[Solution]) -> Any:
+            found = [replace(each, gauge=each.gauge + symmetry) for each in found]
+            return SolutionBatch(found) if batch else found[0]
 
         if saved is None or not Y.any():
             read = measurements.bytes_read
             runs = [start(i, None) for i in range(b)]
-            found = _with_bytes_read(
-                drive(measurements, runs, n_threads, blas_threads=blas_threads), measurements.bytes_read - read
-            )
+            find = partial(drive, measurements, runs, n_threads, blas_threads=blas_threads)
+            found = changed(find, lambda found: told(_with_bytes_read(found, measurements.bytes_read - read)))
         else:
             what = {
-                "A": measurements._identity(), "y": Y, "prior": prior, "method": (solver.name, solver), "x0": X0,
+                "A": measurements._identity(), "y": Y, "prior": None if prior is None else Sampled(prior, n),
+                "method": (solver.name, solver), "x0": X0,
                 "norm": norms, "noise": model, "tol": tol,
                 "rng": [each.bit_generator.state for each in rngs],
             }  # fmt: skip
             saved.begin(what, room, measurements.nbytes, lambda: measurements.bytes_read)
-            found = saved.solutions() or _going_on(saved, measurements, start, b, n_threads, blas_threads)
-    # Claim a Solution: a type checker cannot see from the shape of y that it is a batch.
-    return cast(Solution, SolutionBatch(found)) if batch else found[0]
+            found = changed(
+                lambda: saved.solutions() or _going_on(saved, measurements, start, b, n_threads, blas_threads), told
+            )
+    # Claim a Solution: a type checker cannot see from the shape of y that it is a batch, and `Solution` has an index
+    # for it.
+    return cast(Solution, found)
 
 
 def _nothing_to_find(problem: Problem) -> Steps:
@@ -314,7 +343,7 @@ def spectral_init(
     --------
     >>> import fastquad as fq
     >>> problem = fq.problems.gaussian(m=300, n=50, k=2, rng=0)
-    >>> x0 = fq.spectral_init(problem.A, problem.y)
+    >>> x0 = fq.methods.spectral_init(problem.A, problem.y)
     >>> bool(fq.distance(x0, problem.x) < 0.5)
     True
     """
@@ -421,6 +450,12 @@ def _check_prior(prior: Any, n: int) -> None:
     prior.check(n)
 
 
+def _intensities(A: Measurements, y: Float) -> bool:
+    """Whether y may be intensities, or the amplitudes that some have in place of them."""
+    whole = getattr(A, "inner", A)
+    return bool(y.min() >= 0) and (isinstance(whole, RankOneTensor) or whole.by_transform)
+
+
 def _says_little(prior: Prior | None, *, fixed: bool = False) -> bool:
     """Whether a prior says nothing about single coordinates; with `fixed`, nothing but the values of some."""
     if not isinstance(prior, Sparse):
@@ -521,6 +556,7 @@ def _unknown_option(option: str) -> str:
     for name in METHODS:
         cls = load(METHODS[name])
         if option in inspect.signature(cls).parameters:
-            example = f"method=fastquad.{cls.__name__}({option}=...)"
+            place = "" if cls.__name__ in ("AMP", "LM", "TWF", "Pursuit") else "methods."
+            example = f"method=fastquad.{place}{cls.__name__}({option}=...)"
             return f"solve() has no option `{option}`, which belongs to the method: `{example}`."
     return f"solve() has no option `{option}`{arguments.nearest(option, known)}"

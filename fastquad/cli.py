@@ -129,45 +129,25 @@ def solve(
     given = {name: value for name, value in options.items() if value is not None}
     if "noise" in given:
         given["noise"] = from_words(given["noise"])
-    best = _Best()
     try:
-        solution = fq.solve(
-            tensor, y, prior=_prior(kind, k, decoder), x0=x0, rng=seed, callback=best.see, **given
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        return _interrupted(best, y, output, options["checkpoint"])
+        solution = fq.solve(tensor, y, prior=_prior(kind, k, decoder), x0=x0, rng=seed, **given)
+    except KeyboardInterrupt as stopped:
+        found = stopped.solution if isinstance(stopped, fq.Interrupted) else None
+        return _interrupted(found, output, options["checkpoint"])
     console.save(solution.x, output)
     console.report(console.described(solution, output), err=output == "-")
     return 0 if np.all(solution.success) else NOT_CONVERGED
 
 
-class _Best:
-    """The iterate of each signal that fits best so far."""
-
-    def __init__(self) -> None:
-        self.states: dict[int, fq.State] = {}
-
-    def see(self, state: fq.State) -> None:
-        number = state.signal or 0
-        if number not in self.states or state.residual < self.states[number].residual:
-            self.states[number] = state
-
-    def x(self, y: np.ndarray) -> np.ndarray:
-        """The signals, zero where there is no iterate yet."""
-        n = len(self.states[min(self.states)].x)
-        X = np.array([self.states[i].x if i in self.states else np.zeros(n) for i in range(np.atleast_2d(y).shape[0])])
-        return X if y.ndim == 2 else X[0]
-
-
-def _interrupted(best: _Best, y: np.ndarray, output: str, checkpoint: str | None) -> int:
+def _interrupted(found: fq.Solution | fq.types.SolutionBatch | None, output: str, checkpoint: str | None) -> int:
     """After Ctrl-C in a solve: write the best x so far, and say how to go on."""
-    if not best.states:
+    begun = found is not None and np.any(found.n_iter)
+    if found is None or not begun:
         written = "there is no x yet"
     else:
-        console.save(best.x(y), output)
-        residual = max(state.residual for state in best.states.values())
-        written = f"the best x so far, with the residual {residual:.1e}, is in {output}"
-    way = "the same command goes on" if checkpoint else f"--x0 {output} goes on from there" if best.states else ""
+        console.save(found.x, output)
+        written = f"the best x so far, with the residual {np.max(found.residual):.1e}, is in {output}"
+    way = "the same command goes on" if checkpoint else f"--x0 {output} goes on from there" if begun else ""
     return console.interrupted("; ".join(filter(None, [written, way])) + ".")
 
 
@@ -182,6 +162,43 @@ def _prior(kind: str | None, k: int | None, decoder: str | None) -> Any:
     if kind is not None:
         return _PRIORS[kind]()
     return None if k is None else fq.Sparse(k=k)
+
+
+@main.command()
+@click.argument("tensor", metavar="A", type=_FILE)
+@click.option("--x", "signal_file", metavar="FILE", type=_FILE, help="The signal near which to ask, a .npy file.")
+@click.option("--noise", metavar="NOISE", help="Standard deviation of y: a number, or a .npy file with one for each.")
+@click.option("--signal", type=click.Choice(["real", "complex"]), help="Whether x is real or complex; default: as A.")
+@click.option("--labels", "names", metavar="FILE", type=_FILE, help="Names of the measurements, one in each line.")
+@click.option("--plot", "picture", metavar="FILE", type=_FILE, help="Where to draw the redundancies, as .png or .svg.")
+@click.option("--table", is_flag=True, help="Print a table of the measurements in place of JSON.")
+@_N_THREADS
+def diagnose(
+    tensor: str, signal_file: str | None, noise: str | None, signal: str | None, names: str | None,
+    picture: str | None, table: bool, n_threads: int | None,
+) -> int:  # fmt: skip
+    """Tell what the measurements A can and cannot see, before anything is measured.
+
+    A is a .npy file of shape (m, n, n), a packed folder, or sparse matrices below each other, as scipy.sparse.save_npz
+    writes them. The report is JSON: how many directions of x are unseen, the critical measurements, and how redundant
+    each of the others is. The exit code is 1 if something is unseen.
+    """
+    labels = None if names is None else Path(names).read_text(encoding="utf-8").splitlines()
+    x = None if signal_file is None else console.load(signal_file, "--x")
+    if picture is not None:
+        console.check_output(picture)
+    sigma: Any = noise
+    if noise is not None:
+        sigma = console.load(noise, "--noise") if noise.endswith(".npy") else from_words(noise)
+    found = fq.diagnose(console.sparse(tensor), x, sigma, signal=signal, labels=labels, n_threads=n_threads)
+    if picture is not None:
+        fq.plot.diagnosis(found).figure.savefig(picture)
+    if table:
+        click.echo(console.table(found.to_rows()))
+    else:
+        console.report(found.to_dict())
+    click.echo(f"fastquad: {found}", err=True)
+    return NOT_CONVERGED if found.unseen.size else 0
 
 
 @main.command()

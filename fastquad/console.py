@@ -166,7 +166,7 @@ def report(found: dict[str, Any], *, err: bool = False) -> None:
     click.echo(json.dumps(_finite(found), indent=2, ensure_ascii=False, allow_nan=False), err=err)
 
 
-def described(solution: fq.Solution | fq.SolutionBatch, output: str) -> dict[str, Any]:
+def described(solution: fq.Solution | fq.types.SolutionBatch, output: str) -> dict[str, Any]:
     """The solution without its arrays; for a batch, lists."""
     each = [_described(one, output) for one in ([solution] if isinstance(solution, fq.Solution) else solution)]
     said = each[0] if isinstance(solution, fq.Solution) else {name: [one[name] for one in each] for name in each[0]}
@@ -208,6 +208,30 @@ def _described(solution: fq.Solution, output: str) -> dict[str, Any]:
         "outliers": None if solution.outliers is None else solution.outliers.tolist(),
         "elapsed": solution.elapsed,
     }
+
+
+def sparse(path: str) -> Any:
+    """Sparse matrices below each other, if the file holds such; else its path."""
+    if not path.endswith(".npz"):
+        return path
+    from scipy.sparse import load_npz
+
+    return load_npz(path)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Rows with the same keys as lines of text, in columns."""
+    if not rows:
+        return ""
+    cells = [list(rows[0])] + [[_cell(value) for value in row.values()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def shape(measurements: fq.Measurements) -> dict[str, Any]:

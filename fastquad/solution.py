@@ -1,9 +1,10 @@
-"""The result of a solve: the answer, and why it stopped, in a sentence that says what to try next."""
+"""The result of a solve: the answer, its status, and a message that says why it stopped and what to try next."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from html import escape
@@ -17,7 +18,9 @@ from fastquad.typing import Float, Indices, Number
 
 
 class Status(StrEnum):
-    """Why a solve stopped. A member equals its name as a string; its `sentence` says what to do.
+    """Why a solve stopped. A member equals its name as a string; its `sentence` says what that means.
+
+    `Solution.message` begins with the sentence, and ends with what to do about it in that call.
 
     Examples
     --------
@@ -27,10 +30,10 @@ class Status(StrEnum):
     >>> fq.Status.EXACT == "EXACT", fq.Status.EXACT
     (True, <Status.EXACT>)
     >>> fq.Status.MAX_TIME.sentence
-    'Out of time. Raise `max_time`, or start from this answer with x0=solution.x.'
+    'Out of time.'
     """
 
-    #: The sentence for the user, with the remedy in it.
+    #: What happened, and what it means.
     sentence: str
     #: Whether the answer can be trusted; never so when a budget ended the solve.
     success: bool
@@ -52,71 +55,66 @@ class Status(StrEnum):
     )
     EXACT = (
         "EXACT",
-        "Exact: the relative residual is below 1e-9 with fewer free coordinates than independent measurements, and A "
+        "Exact: x fits every measurement to rounding, with fewer free coordinates than independent measurements, and A "
         "has no structure that lets another signal fit, so x is certified up to sign.",
         True,
     )
     EXACT_FOR_MOST = (
         "EXACT_FOR_MOST",
-        "Exact but for outliers: x fits more than half of the measurements to 1e-9, more than chance could explain, so "
-        "that it is certified up to sign if these are sound.",
+        "Exact but for outliers: x fits more than half of the measurements to rounding, more than chance could "
+        "explain, so that it is certified up to sign if these are sound.",
         True,
     )
     CONVERGED = (
         "CONVERGED",
-        "Converged: the stopping test of the method was met.",
+        "Converged: the stopping test of the method was met, and no other signal was found that fits.",
         True,
     )
     UNDETERMINED = (
         "UNDETERMINED",
-        "The residual is zero, but x has at least as many free coordinates as there are measurements, so many "
-        "signals fit as well and this proves nothing. Use more measurements, or a method or prior that gives a "
-        "sparser x (method='auto', a larger beta).",
+        "Undetermined: x fits, but it has at least as many free coordinates as there are measurements, or the "
+        "measurements leave some directions of it free, so that many signals fit as well.",
     )
     UNDECIDED = (
         "UNDECIDED",
-        "Undecided: x fits, and no other signal was found that does, but the evidence falls short of ruling one out. "
-        "Use more measurements, or more knowledge of the signal.",
+        "Undecided: x fits, and no other signal was found that does, but the evidence falls short of ruling one out.",
     )
     AMBIGUOUS = (
         "AMBIGUOUS",
-        "Ambiguous: x fits, but another signal fits as well, because of the structure of A or because noise hides the "
-        "difference. Use measurements without that structure, more of them, or more knowledge of the signal to choose.",
+        "Ambiguous: another signal fits as well as x, because of the structure of A or because noise hides the "
+        "difference.",
     )
     NOISY = (
         "NOISY",
-        "Found, but the data are too noisy to call it a success: see `error` for how far off x may be. Use more "
-        "measurements, or less noisy ones.",
+        "Noisy: x was found, but the data are too noisy to call it a success; `error` says how far off it may be.",
     )
     STAGNATED = (
         "STAGNATED",
-        "Stagnated: the steps became negligible while the residual did not. Try another start (x0), more "
-        "measurements, or method='auto'; with noisy data, pass the level as `noise`.",
+        "Stagnated: the method has nothing left to try, and x does not explain the measurements.",
     )
     EMPTY_SUPPORT = (
         "EMPTY_SUPPORT",
-        "Stagnated, from a poor start: no coordinate passed the support test. Lower `alpha`, start from all "
-        "coordinates (start='full') or another x0, or use method='auto'.",
+        "Stagnated, from a poor start: no coordinate passed the support test.",
     )
     MAX_ITER = (
         "MAX_ITER",
-        "Out of iterations. Raise `max_iter`, or start from this answer with x0=solution.x.",
+        "Out of iterations.",
     )
     MAX_PASSES = (
         "MAX_PASSES",
-        "Out of passes over A. Raise `max_passes`, or start from this answer with x0=solution.x.",
+        "Out of passes over A.",
     )
     MAX_TIME = (
         "MAX_TIME",
-        "Out of time. Raise `max_time`, or start from this answer with x0=solution.x.",
+        "Out of time.",
     )
     DIVERGED = (
         "DIVERGED",
-        "Diverged: the iterates grew without bound. Use a smaller step, another start (x0), or method='auto'.",
+        "Diverged: the iterates grew without bound.",
     )
     STOPPED = (
         "STOPPED",
-        "Stopped by the callback.",
+        "Stopped before its end, by the callback or by Ctrl-C.",
     )
     TRIVIAL = (
         "TRIVIAL",
@@ -196,7 +194,7 @@ class Solution:
     success : bool
         Whether the answer can be trusted: exact or converged.
     message : str
-        The status's sentence, the residual, and what the method has to add.
+        What happened, the residual, why, and what may help.
     method : str
         The method that gave x.
     n_iter : int
@@ -226,7 +224,8 @@ class Solution:
     noise_model : object or None
         The model of the noise with what was learnt of it.
     gauge : str
-        What no measurement can tell of x: its "sign", its "phase", and more; for `fastquad.distance`.
+        What the measurements cannot tell of x: "sign", "phase", or "phase and conjugation"; for autocorrelations also
+        translations and the reflection. `fastquad.distance` takes it as `gauge`.
 
     `bool(solution)` is `success`.
 
@@ -335,6 +334,40 @@ class Solution:
         from fastquad.solution_files import save_solutions
 
         save_solutions([self], path, batch=False)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a solve: `solution` has the best answer so far, with the status STOPPED.
+
+    Attributes
+    ----------
+    solution : Solution or SolutionBatch
+        What `fastquad.solve` would return if the callback had stopped it.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+    >>> try:
+    ...     solution = fq.solve(problem.A, problem.y)
+    ... except fq.Interrupted as stopped:
+    ...     solution = stopped.solution  # the same attributes; `success` is False
+    >>> len(solution.x)
+    30
+    """
+
+    def __init__(self, solution: Any) -> None:
+        super().__init__("interrupted: the best answer so far is the attribute `solution` of this exception.")
+        self.solution = solution
+
+
+def changed(find: Callable[[], Any], change: Callable[[Any], Any]) -> Any:
+    """What `find` returns, changed; if Ctrl-C ends it, the same of the answer so far."""
+    try:
+        found = find()
+    except Interrupted as stopped:
+        raise Interrupted(change(stopped.solution)) from None
+    return change(found)
 
 
 class SolutionBatch(Sequence[Solution]):
@@ -537,16 +570,22 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2g}"
 
 
-def distance(x_hat: ArrayLike, x: ArrayLike, *, conjugation: bool = False, signed: bool = False) -> Any:
+def distance(
+    x_hat: ArrayLike, x: ArrayLike, *, conjugation: bool = False, signed: bool = False, gauge: str | None = None
+) -> Any:
     """The relative distance up to sign, `min_± ‖x_hat ∓ x‖/‖x‖`; of complex signals up to a phase.
 
     Parameters
     ----------
     x_hat, x : arrays of shape (n,) or (b, n)
     conjugation : bool
-        Whether the conjugate of x_hat is as good, as where complex signals are measured by real symmetric matrices.
+        Whether the conjugate of x_hat counts as the same signal. It does if real symmetric matrices measure a complex
+        signal.
     signed : bool
-        Whether the sign counts, as where it is known: `‖x_hat − x‖/‖x‖`.
+        Whether the sign counts, because it is known: `‖x_hat − x‖/‖x‖`.
+    gauge : str, optional
+        `Solution.gauge`: everything that the measurements cannot tell, in place of `conjugation`. For an
+        autocorrelation (`ShiftTensor`) these are also translations and the reflection.
 
     Returns
     -------
@@ -558,7 +597,16 @@ def distance(x_hat: ArrayLike, x: ArrayLike, *, conjugation: bool = False, signe
     >>> import fastquad as fq
     >>> fq.distance([-3.0, 0.0], [3.0, 4.0])
     0.8
+
+    An autocorrelation leaves open where a signal begins:
+
+    >>> A, x = fq.ShiftTensor(5), [1.0, 0.0, 2.0, 0.0, 0.0]
+    >>> solution = fq.solve(A, A.measure(x), prior=fq.Discrete([0, 1, 2]))
+    >>> bool(fq.distance(solution.x, x, gauge=solution.gauge) < 1e-6)
+    True
     """
+    if gauge is not None:
+        return _up_to_gauge(x_hat, x, gauge, signed)
     x_hat, x = arguments.array(x_hat, "x_hat", finite=False), arguments.array(x, "x", finite=False)
     if x.ndim not in (1, 2) or x_hat.shape != x.shape:
         raise ValueError(f"`x_hat` must have the shape of `x`, (n,) or (b, n), got {x_hat.shape} and {x.shape}.")
@@ -575,6 +623,29 @@ def distance(x_hat: ArrayLike, x: ArrayLike, *, conjugation: bool = False, signe
         unreachable = np.where(nearest == 0, 0.0, np.where(np.isnan(nearest), np.nan, np.inf))
         relative = np.divide(nearest, scale, out=unreachable, where=scale != 0)
     return float(relative) if x.ndim == 1 else relative
+
+
+_MOVED = re.compile(r"translation and reflection of (\d+)(?: in (\d+))?")
+
+
+def _up_to_gauge(x_hat: ArrayLike, x: ArrayLike, gauge: str, signed: bool) -> Any:
+    """The distance up to all that a gauge names: see `Solution.gauge`."""
+    first, _, more = arguments.text(gauge, "gauge").partition(", ")
+    moved = _MOVED.fullmatch(more)
+    if first not in ("sign", "phase", "phase and conjugation") or (more and moved is None):
+        raise ValueError(f"`gauge` must be what a solution has as its `gauge`, got {gauge!r}.")
+    conjugation = first == "phase and conjugation"
+    if moved is None:
+        return distance(x_hat, x, conjugation=conjugation, signed=signed)
+    x_hat, x = arguments.array(x_hat, "x_hat", finite=False), arguments.array(x, "x", finite=False)
+    n, room = int(moved[1]), int(moved[2] or moved[1])
+    if x_hat.shape != x.shape or x.shape[-1:] != (n,):
+        raise ValueError(f"`x_hat` and `x` must have shape ({n},) or (b, {n}), got {x_hat.shape} and {x.shape}.")
+    zeros = np.zeros((*x.shape[:-1], room - n))
+    x_hat, x = np.concatenate([x_hat, zeros], axis=-1), np.concatenate([x, zeros], axis=-1)
+    ways = [np.roll(each, by, axis=-1) for each in (x_hat, x_hat[..., ::-1]) for by in range(room)]
+    nearest = np.min([distance(way, x, conjugation=conjugation, signed=signed) for way in ways], axis=0)
+    return float(nearest) if x.ndim == 1 else nearest
 
 
 def _up_to_phase(x_hat: Number, x: Number) -> Float:

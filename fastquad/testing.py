@@ -11,7 +11,7 @@ the matrices themselves, or with `products`.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,18 +40,21 @@ class PriorCheck:
     ----------
     problems : list of str
         The problems that were found, a sentence for each.
+    remarks : list of str
+        What a method will do with the prior that may surprise, a sentence for each: no problem, but worth a thought.
     ok : bool
-        Whether there are none.
+        Whether there are no problems.
 
     Examples
     --------
     >>> import fastquad as fq
-    >>> check = fq.check_prior(fq.Sparse(nonnegative=True), n=20)
+    >>> check = fq.testing.check_prior(fq.Sparse(nonnegative=True), n=20)
     >>> check.ok, check.problems
     (True, [])
     """
 
     problems: list[str]
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -79,7 +82,7 @@ def check_prior(prior: Prior, n: int, *, rng: Any = None) -> PriorCheck:
     Examples
     --------
     >>> import fastquad as fq
-    >>> fq.check_prior(fq.PiecewiseConstant(), n=20).ok
+    >>> fq.testing.check_prior(fq.PiecewiseConstant(), n=20).ok
     True
     """
     if not isinstance(prior, Prior):
@@ -96,16 +99,36 @@ def check_prior(prior: Prior, n: int, *, rng: Any = None) -> PriorCheck:
         problems.append(f"nearest(x) must be finite and of shape ({n},).")
     elif not prior.admits(near):
         problems.append("admits(x) must be True for what nearest gives.")
-    return PriorCheck(list(dict.fromkeys(problems)))
+    return PriorCheck(list(dict.fromkeys(problems)), [] if problems else _remarks(prior, n, generator))
+
+
+def _remarks(prior: Prior, n: int, rng: np.random.Generator) -> list[str]:
+    """What AMP will do after its last sweep, where that is not what the posterior suggests."""
+    a = 1e6  # hardly any noise: what is left of the posterior is the set of signals that the prior knows
+    posterior = prior.denoiser(n, 0.3, float(n)).denoise(a * rng.standard_normal(n), a)
+    values = np.unique(np.round(posterior.mean, 6))
+    found = []
+    if values.size <= max(2, n // 4) and not prior.rounds:
+        found.append(
+            f"denoise(b, a) gives {values.size} values where there is little noise, and `rounds` is False: after its "
+            "last sweep AMP fits the coordinates to the data, and does not round them. Set `rounds = True` and define "
+            "`nearest(x)`; with `alphabet` the verdict can count the signals."
+        )
+    elif not prior.rounds and prior.kind == "denoiser" and (posterior.weight == 1).all():
+        found.append(
+            "denoise(b, a) gives no P(x_j ≠ 0), or 1 everywhere: after its last sweep AMP fits all n coordinates to "
+            "the data, which takes more than n measurements."
+        )
+    return found
 
 
 def _posterior_problems(prior: Prior, b: Float, a: float) -> list[str]:
     """What is wrong with the posterior at b."""
     n = b.size
-    posterior = prior.denoiser(n, 0.3, float(n)).denoise(b, a)
-    for name, value in posterior._asdict().items():
-        if np.shape(value) != (n,) or not np.isfinite(value).all():
-            return [f"denoise(b, a) must give a finite {name} of shape ({n},), got shape {np.shape(value)}."]
+    try:
+        posterior = prior.denoiser(n, 0.3, float(n)).denoise(b, a)
+    except ValueError as error:
+        return [str(error)]
     found = []
     if np.min(posterior.variance) < 0:
         found.append("denoise(b, a) must not give a negative variance.")
@@ -221,7 +244,7 @@ class GradientCheck:
     --------
     >>> import fastquad as fq
     >>> problem = fq.problems.gaussian(m=8, n=5, rng=0)
-    >>> check = fq.check_gradient(problem.A)
+    >>> check = fq.testing.check_gradient(problem.A)
     >>> check.ok, max(check.errors.values()) <= check.tol
     (True, True)
     """
@@ -257,7 +280,7 @@ def check_gradient(A: Any, x: ArrayLike | None = None, *, tol: float = 1e-6, rng
     Examples
     --------
     >>> import fastquad as fq
-    >>> report = fq.check_gradient(fq.problems.gaussian(m=8, n=5, rng=0).A)
+    >>> report = fq.testing.check_gradient(fq.problems.gaussian(m=8, n=5, rng=0).A)
     >>> report.ok, sorted(report.errors)[:3]
     (True, ['adjoint', 'along', 'along several'])
     """

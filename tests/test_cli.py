@@ -70,7 +70,6 @@ def test_options_reach_the_solver(files, monkeypatch):
     options = "--method spf --k 3 --noise 0 --norm 0.5 --tol 1e-6 --max-iter 7 --max-passes 20 --max-time 9"
     run("solve", "A.npy", "y.npy", "-o", "x.npy", *options.split(), "--n-threads", 1, "--seed", 5)
     assert seen.pop("prior").k == 3
-    assert callable(seen.pop("callback"))
     assert seen == {
         "method": "spf", "noise": 0.0, "norm": 0.5, "tol": 1e-6, "max_iter": 7, "max_passes": 20.0, "max_time": 9.0,
         "n_threads": 1, "rng": 5, "x0": None,
@@ -203,9 +202,8 @@ def test_an_interrupted_solve_keeps_its_best_x(files, monkeypatch, signals):
     """Ctrl-C after the third step: the iterate that fits best is written, and the next command starts from it."""
     whole, steps = fq.solve, []
 
-    def interrupted(*arguments, callback, **options):
+    def interrupted(*arguments, **options):
         def see(state):
-            callback(state)
             steps.append(state)
             if len(steps) == 3 * signals:
                 raise KeyboardInterrupt

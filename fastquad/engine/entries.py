@@ -80,12 +80,10 @@ class Entries:
 
     def describe(self) -> str:
         """A sentence on what is special about the entries; empty if nothing is."""
-        traits = []
-        if not self.centred:
-            traits.append("have a common mean, which was removed")
+        said = "" if self.centred else "The entries of A have a common mean, which was removed. "
         if not self.independent:
-            traits.append("are not independent, as AMP and pursuit assume")
-        return f"The entries of A {' and '.join(traits)}." if traits else ""
+            said += "The entries of A are not independent, which AMP and pursuit assume of them."
+        return said.strip()
 
 
 def sample_entries(problem: Problem) -> Asks[Entries]:

@@ -11,15 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from fastquad.engine.advice import Call, advice
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Request
 from fastquad.engine.steps import Belief, End, Note, Outcome, Snapshot, Stage, State, Step, Steps
 from fastquad.engine.verdict import Verdict, judge
-from fastquad.solution import Solution, distance
+from fastquad.solution import Solution, Status, distance
 from fastquad.system import progress
 from fastquad.typing import Asks, Float
 
 _log = logging.getLogger("fastquad")
+
+# The statuses after which a search without the prior may find more.
+_NOT_FOUND = (Status.STAGNATED, Status.DIVERGED, Status.EMPTY_SUPPORT)
+NOT_READ = "The residual of x is not known: nothing of A was read for it."
+NOT_JUDGED = "The method had ended with this x; the verdict on it needs more passes than are left."
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Run:
     """One signal's generator, what it asks for now, and what it has reported.
 
     When the method has ended or was stopped, the verdict takes its place. It is a generator too: its requests are
-    answered in the same way, but no budget stops it.
+    answered in the same way, and `max_passes` bounds them too.
     """
 
     def __init__(
@@ -49,9 +55,19 @@ class Run:
         *,
         x_true: Float | None = None,
         signal: int | None = None,
+        call: Call | None = None,
+        without_prior: Callable[[], tuple[Problem, Steps]] | None = None,
     ) -> None:
         self.problem, self.method, self.limits, self.x_true, self.signal = problem, method, limits, x_true, signal
         self.steps: Steps | Asks[Verdict] = steps
+        #: What was said of x.
+        self.asked = problem
+        #: What was asked for, for the advice at the end.
+        self.call = call or Call(method)
+        #: The same search without the prior, which is made if nothing is found with it.
+        self.without_prior = without_prior
+        #: What was found with the prior, and the notes on it, during that search.
+        self.with_prior: tuple[Verdict, list[str]] | None = None
         self.start = time.perf_counter()
         #: Seconds that earlier calls took, if the solve was resumed from a checkpoint.
         self.earlier = 0.0
@@ -66,8 +82,8 @@ class Run:
         #: What the method can resume from, until it gets the next answer.
         self.snapshot: dict[str, Any] | None = None
         self.spent: End | None = None
-        #: Whether the verdict has taken over.
-        self.judging = False
+        #: What the method ended with, once the verdict has taken over.
+        self.outcome: Outcome | None = None
         self.solution: Solution | None = None
 
     def send(self, answer: Any) -> None:
@@ -101,24 +117,43 @@ class Run:
         if isinstance(item, Belief):
             self.belief = item
             return False
-        if self.spent is not None and not self.judging:
+        if self.spent is not None and self.outcome is None:
             # Stop it only now that it asks for more: after its last step it had the chance to end by itself.
             self.stop(self.spent)
             return True
         if isinstance(item, Step):
             self._record(item)
-            return self.solution is not None or self.judging
+            return self.solution is not None or self.outcome is not None
         self.request = item
         return True
 
     def stop(self, end: End) -> None:
-        """End here, with the method's belief or else the best iterate so far."""
+        """End here, with the method's belief or else the best iterate so far; before the first one, with the start."""
         self.steps.close()
-        if self.belief is not None:
+        if self.with_prior is not None:
+            (_, outcome), self.notes = self.with_prior
+            self.with_prior = None
+            self._conclude(Verdict(Status[end.name], outcome))
+        elif self.outcome is not None:
+            note = f"{self.outcome.note} {NOT_JUDGED}".strip()
+            self._conclude(Verdict(Status[end.name], replace(self.outcome, note=note)))
+        elif self.belief is not None:
             self._judge(Outcome(end=end, **self.belief._asdict()))
-            return
-        assert self.best is not None, "a solver must report a step before it asks for more than it was given"
-        self._judge(Outcome(self.best.x, self.best.residual, end))
+        elif self.best is not None:
+            self._judge(Outcome(self.best.x, self.best.residual, end))
+        else:
+            x0 = self.problem.x0
+            x = self.problem.completed(np.zeros(self.problem.n) if x0 is None else x0)
+            self._conclude(Verdict(Status[end.name], Outcome(x, math.nan if x.any() else 1.0, end)))
+
+    def interrupt(self) -> None:
+        """End at once, with the best so far, and read nothing more of A."""
+        if self.solution is None:
+            self.without_prior = None
+            if self.outcome is None or self.with_prior is not None:
+                self.stop(End.STOPPED)
+            else:
+                self._conclude(Verdict(Status.STOPPED, self.outcome))
 
     def _judge(self, outcome: Outcome) -> None:
         """Let the verdict take over."""
@@ -126,7 +161,7 @@ class Run:
             outcome = Outcome(np.zeros_like(outcome.x), 1.0, End.DIVERGED)
         if outcome.end is End.DIVERGED and self.best is not None:
             outcome = replace(outcome, x=self.best.x, residual=self.best.residual)
-        self.judging = True
+        self.outcome = outcome
         self.steps = judge(self.problem, outcome)
         self.send(None)
 
@@ -159,11 +194,11 @@ class Run:
     def overspent(self, cost: float) -> End | None:
         """The budget that an answer of this cost would exceed."""
         limits = self.limits
-        # Without a step there is no answer yet: the first one is always paid for, and so is the verdict.
-        if self.best is None or self.judging:
-            return None
-        if limits.max_passes is not None and self.n_passes + cost > limits.max_passes * (1 + 1e-9):
+        if limits.max_passes is not None and cost and self.n_passes + cost > limits.max_passes * (1 + 1e-9):
             return End.MAX_PASSES
+        # Time ends the search after its first step, and not the verdict.
+        if self.best is None or self.outcome is not None:
+            return None
         if limits.max_time is not None and time.perf_counter() - self.start >= limits.max_time:
             return End.MAX_TIME
         return None
@@ -214,10 +249,17 @@ class Run:
         return State(x, self.n_iter, self.n_passes, step.residual, self.signal)
 
     def _conclude(self, verdict: Verdict) -> None:
-        """Make the solution of a verdict."""
+        """Make the solution of a verdict; where nothing is found with a prior, search without it first."""
+        if self.without_prior is not None and verdict.status in _NOT_FOUND:
+            self.with_prior, self.notes = (verdict, self.notes), []
+            self.problem, self.steps = self.without_prior()
+            self.without_prior, self.outcome, self.belief, self.spent = None, None, None, None
+            self.send(None)
+            return
+        if self.with_prior is not None:
+            verdict = self._better(*self.with_prior, verdict)
         status, outcome = verdict
         x = np.array(outcome.x, dtype=np.float64)
-        said = f"The relative residual is {outcome.residual:.1e}."
         names = ("residual", "n_passes", "elapsed", "distance")[: 3 if self.x_true is None else 4]
         log = np.array(self.log, dtype=np.float64).reshape(len(self.log), len(names))
         self.request = None
@@ -225,7 +267,7 @@ class Run:
         model = outcome.model or self.problem.noise.with_level(outcome.noise, share)
         self.solution = Solution(
             x=x, status=status, success=status.success,
-            message=" ".join(filter(None, [status.sentence, said, *self.notes, outcome.note])),
+            message=self._message(status, outcome),
             method=outcome.method or self.method, n_iter=self.n_iter, n_passes=self.n_passes,
             residual=math.inf if math.isnan(outcome.residual) else float(outcome.residual),
             support=np.flatnonzero(x), noise=outcome.noise, stderr=outcome.stderr,
@@ -241,6 +283,31 @@ class Run:
             )
             self._say(line, logging.INFO, self.limits.verbose > 0)
 
+    def _message(self, status: Status, outcome: Outcome) -> str:
+        """What happened, why, and what may help."""
+        unread = math.isnan(outcome.residual) and self.best is None
+        residual = NOT_READ if unread else f"The relative residual is {outcome.residual:.1e}."
+        rival = "`rival` is another signal that fits." if outcome.rival is not None else ""
+        call = self.call._replace(found=bool(outcome.x.any()))
+        said = [status.sentence, residual, *self.notes, outcome.note, rival, advice(status, call)]
+        return " ".join(filter(None, said))
+
+    def _better(self, told: Verdict, notes: list[str], free: Verdict) -> Verdict:
+        """The verdict with the prior or that without it, whichever found a signal, with a note on the other."""
+        # Of two that found none keep what the user asked for, unless x = 0 fits better.
+        if not free.status.success and not (free.outcome.residual < 1 < told.outcome.residual):
+            self.notes = [*notes, "A search without `prior` found no more."]
+            return told
+        note = (
+            f"With `prior` nothing was found: the best signal that is as it says leaves {told.outcome.residual:.1e}. "
+            "This x was found without it"
+        )
+        if free.status.success:
+            alike = _as_told(self.asked, free.outcome.x)
+            note += ", and is as it says" if alike else ", and is not as it says: the data contradict `prior`"
+        self.notes.append(f"{note}.")
+        return free
+
     def _say(self, line: str, level: int, aloud: bool) -> None:
         """Log a line, and print it on stderr if `aloud`."""
         if self.signal is not None:
@@ -248,6 +315,13 @@ class Run:
         _log.log(level, "%s", line)
         if aloud:
             progress.write(f"fastquad: {line}")
+
+
+def _as_told(problem: Problem, x: Float) -> bool:
+    """Whether a signal is as the prior says: its kind, its support and its number of nonzeros."""
+    nonzero = np.flatnonzero(x)
+    within = problem.support is None or bool(np.isin(nonzero, problem.support).all())
+    return within and (problem.k is None or nonzero.size <= problem.k) and problem.admits(x)
 
 
 def _is_round(n: int) -> bool:

@@ -113,8 +113,17 @@ class Plain(Denoiser):
         self.function = function
 
     def denoise(self, b: Float, a: float) -> Posterior:
-        mean, variance, *rest = self.function(b, a)
-        return Posterior(mean, variance, rest[0] if rest else np.ones(b.size))
+        mean, variance, *rest = self.function(b.copy(), a)
+        found = Posterior(*(np.asarray(each) for each in (mean, variance, rest[0] if rest else np.ones(b.size))))
+        for name, value in found._asdict().items():
+            if value.shape != b.shape or value.dtype.kind not in "fiub":
+                raise ValueError(
+                    f"`denoise` of `prior` must give a real {name} of shape {b.shape}, got {value.dtype} of shape "
+                    f"{value.shape}."
+                )
+            if not np.isfinite(value).all() and np.isfinite(b).all():
+                raise ValueError(f"`denoise` of `prior` must give a finite {name}, got NaN or inf.")
+        return found
 
 
 class Seen(NamedTuple):
@@ -145,7 +154,7 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
     """What is known of the signal: subclass it for a prior of your own.
 
     One method is enough, `denoise(b, a)`: the posterior mean and variance of each coordinate of x, given
-    `b = a x + sqrt(a) N(0, I)`. `fastquad.check_prior` checks whether it does what AMP expects.
+    `b = a x + sqrt(a) N(0, I)`. `fastquad.testing.check_prior` checks whether it does what AMP expects.
 
     Examples
     --------
@@ -161,7 +170,7 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
     ...
     ...     def nearest(self, x):
     ...         return np.where(x < 0, -1.0, 1.0)
-    >>> fq.check_prior(Signs(), n=50).ok
+    >>> fq.testing.check_prior(Signs(), n=50).ok
     True
     >>> rng = np.random.default_rng(0)
     >>> A, x = rng.standard_normal((50, 50, 50)), rng.choice([-1.0, 1.0], 50)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from fastquad.decoders.base import BaseDecoder, Compiled, Pullback
+from fastquad.decoders.checked import Checked
 from fastquad.priors import projection
 from fastquad.priors.base import Prior
 from fastquad.typing import Float
@@ -151,7 +152,9 @@ class Generative(Prior):
     @cached_property
     def range(self) -> BaseDecoder:
         """z ↦ signal, in the decoder's own precision."""
-        return Normalized(self.decoder) if self.normalize else self.decoder
+        # A compiled network needs no checks, and is called as it is.
+        decoder = Checked(self.decoder) if self.decoder.compiled() is None else self.decoder
+        return Normalized(decoder) if self.normalize else decoder
 
     @cached_property
     def fast(self) -> BaseDecoder:

@@ -30,7 +30,7 @@ from fastquad.measurements.structured.low_rank import LowRankTensor
 from fastquad.measurements.structured.rank_one import RankOneTensor
 from fastquad.measurements.structured.sparse import SparseTensor
 from fastquad.noise import as_noise
-from fastquad.solution import Solution, SolutionBatch
+from fastquad.solution import Solution, SolutionBatch, changed
 from fastquad.system.memory import budget
 from fastquad.typing import Float, Number
 
@@ -68,16 +68,14 @@ def sees_structure(solve: Callable[P, R]) -> Callable[P, R]:
         if isinstance(passes, (int, float)) and not passes > 1:
             return plain(measurements, y, **options)
         seen, read = look(measurements, measurements.memory or budget(options.get("memory")))
-        if seen is not None and isinstance(passes, (int, float)):
-            options["max_passes"] = passes - read
+        if seen is not None and seen.sign < 0 and not as_noise(options.get("noise"), measurements.m).symmetric:
+            seen = None
         if seen is None:
-            found = plain(measurements, y, **options)
-        elif seen.sign < 0 and not as_noise(options.get("noise"), measurements.m).symmetric:
-            found, seen = plain(measurements, y, **options), None
-        else:
-            y = seen.sign * arguments.real_array(y, "y") if seen.sign < 0 else y
-            found = plain(seen.A, y, **options)
-        return _with_passes(found, seen, read) if read else found
+            return changed(lambda: plain(measurements, y, **options), lambda found: _with_passes(found, None, read))
+        if isinstance(passes, (int, float)):
+            options["max_passes"] = passes - read
+        said = seen.sign * arguments.real_array(y, "y") if seen.sign < 0 else y
+        return changed(lambda: plain(seen.A, said, **options), lambda found: _with_passes(found, seen, read))
 
     return cast("Callable[P, R]", call)
 
@@ -107,6 +105,8 @@ def look(A: Measurements, room: int) -> tuple[Seen | None, float]:
 
 def _with_passes(found: Any, seen: Seen | None, read: float) -> Any:
     """The solutions, with the pass that confirmed what A is, and with what it is in their messages."""
+    if not read:
+        return found
 
     def told(each: Solution) -> Solution:
         history = dict(each.history) | {"n_passes": each.history["n_passes"] + read}
@@ -116,7 +116,7 @@ def _with_passes(found: Any, seen: Seen | None, read: float) -> Any:
         message = each.message if seen is None else f"{each.message} {seen.sentence}"
         return replace(each, n_passes=each.n_passes + read, history=history, message=message, proof=proof)
 
-    return cast(Solution, SolutionBatch(map(told, found))) if isinstance(found, SolutionBatch) else told(found)
+    return SolutionBatch(map(told, found)) if isinstance(found, SolutionBatch) else told(found)
 
 
 # -- rank -----------------------------------------------------------------------------------------------------------

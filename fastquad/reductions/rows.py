@@ -26,7 +26,7 @@ from fastquad.measurements.dense.chunks import StoredTensor
 from fastquad.measurements.structured.factored import FactoredTensor
 from fastquad.measurements.views import View
 from fastquad.noise import Gaussian, Noise, as_noise
-from fastquad.solution import Solution, SolutionBatch
+from fastquad.solution import Solution, SolutionBatch, changed
 from fastquad.typing import Float, Indices
 
 P = ParamSpec("P")
@@ -69,10 +69,10 @@ def takes_any_rows(solve: Callable[P, R]) -> Callable[P, R]:
         said = _said(A, Y, model)
         if said is None:
             return plain(A, y, **options)
-        found = plain(said.A, said.Y if batch else said.Y[0], **options | {"noise": said.noise})
-        if isinstance(found, SolutionBatch):
-            return cast(Solution, SolutionBatch(_told(each, said, model) for each in found))
-        return _told(found, said, model)
+        data = said.Y if batch else said.Y[0]
+        return changed(
+            lambda: plain(said.A, data, **options | {"noise": said.noise}), lambda found: _told_all(found, said, model)
+        )
 
     return cast("Callable[P, R]", call)
 
@@ -147,6 +147,13 @@ def _next_to_another(vectors: Float) -> tuple[Any, Indices]:
     order = np.argsort(unit @ np.random.default_rng(1).standard_normal(unit.shape[1]), kind="stable")
     # Zeros measure nothing: they are equal, too.
     return np.abs(np.diff(unit[order], axis=0)).max(axis=1) <= _EQUAL, order
+
+
+def _told_all(found: Any, said: Said, model: Noise) -> Any:
+    """The solutions as of the rows as they were said."""
+    if isinstance(found, SolutionBatch):
+        return SolutionBatch(_told(each, said, model) for each in found)
+    return _told(found, said, model)
 
 
 def _told(found: Solution, said: Said, model: Noise) -> Solution:

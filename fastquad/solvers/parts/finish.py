@@ -35,7 +35,7 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
-from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
+from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.evidence import SPARE_BITS, against_chance
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
@@ -79,8 +79,8 @@ class Finish:
     """An answer at the bottom of the likelihood, and what is known of it.
 
     `fit` has the coordinates that the evidence supports, `noise` is the model with what was learnt, `sigma` the level
-    of the noise, `stderr` (n,) the standard errors of x, `error` the relative error of x, `open` the share of its square
-    that undecided coordinates make, `evidence` the nats that speak for it beyond chance, and `alone` (m,) the residual
+    of the noise, `stderr` (n,) the standard errors of x, `error` the relative error of x, `open` the share of its
+    square that undecided coordinates make, `evidence` the nats that speak for it beyond chance, and `alone` (m,) the residual
     of each measurement as if it had been left out.
     """
 
@@ -187,7 +187,7 @@ def sparser(problem: Problem, given: Outcome) -> Asks[Outcome]:
 
     Where J is large x is left on all coordinates: the finish factors it, m×n numbers.
     """
-    if problem.m * problem.n**2 > CHALLENGE_ENTRIES:
+    if problem.m * problem.n**2 > tol.LOOK_ENTRIES:
         return given
     ended = yield from finished(problem, given.entries, given, GrowingBlock.within(problem))
     return ended if ended.free is not None and ended.free < problem.unknowns - len(problem.fixed) else given

@@ -1,0 +1,149 @@
+"""Messages say what happened, why, and what may help: nothing that was done already, or that cannot be done."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+import fastquad as fq
+from fastquad import Status
+from fastquad.engine.advice import BUDGETS, Call, advice
+from fastquad.engine.entries import Entries
+
+#: What an advice names, and the field of the call that says whether it was given.
+GIVEN = {
+    "`prior`": "prior",
+    "`x0`": "x0",
+    "if it is known (`noise`)": "noise",
+    "`norm`": "norm",
+    "outliers=True": "outliers",
+}
+
+
+def calls():
+    for method, *given in itertools.product(["auto", "lm", "twf", "ppower"], *[[False, True]] * 7):
+        yield Call(method, *given)
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_no_advice_was_followed_already(status):
+    for call in calls():
+        said = advice(status, call)
+        assert "method='auto'" not in said or call.method != "auto"
+        assert not [name for name, field in GIVEN.items() if name in said and getattr(call, field)], (call, said)
+        assert "x0=solution.x" not in said or call.found  # a start of zero is refused
+        assert "outliers=True" not in said or call.method in ("auto", "lm", "amp")
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_every_failure_has_a_way_on_in_every_call(status):
+    said = [advice(status, call) for call in calls() if call.found]
+    assert all(said) if not status.success else not any(said)
+    assert all(re.fullmatch(r"(What may help|Raise|To go on).*\.", each) for each in said if each)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+
+
+@pytest.fixture(scope="module")
+def hopeless():
+    """y has nothing to do with A."""
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((40, 30, 30)), rng.standard_normal(40)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"method": "lm"}, {"outliers": True}, {"noise": 1e-3}, {"prior": fq.Sparse(k=3)}]
+)
+def test_a_failed_solve_recommends_what_was_not_used(hopeless, options):
+    solution = fq.solve(*hopeless, **options)
+    assert not solution.success
+    last = solution.message[solution.message.index("What may help") :]
+    assert ("method='auto'" in last) == ("method" in options)
+    assert ("outliers=True" in last) <= ("outliers" not in options)
+    assert ("if it is known (`noise`)" in last) <= ("noise" not in options)
+
+
+@pytest.mark.parametrize(("option", "status"), [(name, status) for status, name in BUDGETS.items()])
+def test_a_budget_that_ended_a_solve_is_named(problem, option, status):
+    solution = fq.solve(problem.A, problem.y, method="twf", tol=0.0, **{option: {"max_time": 1e-9}.get(option, 3)})
+    assert solution.status is status
+    assert f"Raise `{option}`, or start from this answer with x0=solution.x." in solution.message
+
+
+def test_a_prior_that_the_data_contradict_is_named(problem):
+    for prior in (fq.Sparse(nonnegative=True), fq.Discrete([-1, 1]), fq.Sparse(support=[0, 1])):
+        solution = fq.solve(problem.A, problem.y, prior=prior)
+        assert solution.status is Status.EXACT
+        assert "not as it says: the data contradict `prior`" in solution.message
+        assert fq.distance(solution.x, problem.x) < 1e-9
+
+
+def test_a_prior_that_is_right_is_not_named(problem):
+    for prior in (fq.Sparse(), fq.Sparse(k=3), fq.Sparse(support=np.flatnonzero(problem.x))):
+        solution = fq.solve(problem.A, problem.y, prior=prior)
+        assert solution.success
+        assert "contradict" not in solution.message
+
+
+class Trits(fq.Prior):
+    """Values of −1, 0 and 1 with their exact posterior, and nothing else: no `nearest`, no `alphabet`."""
+
+    def denoise(self, b, a):
+        values = np.array([-1.0, 0.0, 1.0])
+        p = b[:, None] * values - a * values**2 / 2
+        p = np.exp(p - p.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        mean = p @ values
+        return mean, p @ values**2 - mean**2
+
+
+class Mistaken(fq.Prior):
+    """A posterior that is no posterior: all of it at one signal."""
+
+    def denoise(self, b, a):
+        return np.ones(b.size), np.zeros(b.size)
+
+
+@pytest.mark.parametrize("prior", [Trits(), Mistaken()])
+def test_a_prior_of_ones_own_is_never_worse_than_none(prior):
+    found = {False: 0, True: 0}
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        A, x = rng.standard_normal((60, 40, 40)), rng.choice([-1.0, 0.0, 1.0], 40)
+        for told in found:
+            solution = fq.solve(A, fq.measure(A, x), prior=prior if told else None)
+            found[told] += solution.success and fq.distance(solution.x, x) < 1e-6
+    assert found[True] >= found[False] >= 4
+
+
+@pytest.mark.parametrize("complex_too", [False, True])
+def test_amplitudes_are_hinted_at(complex_too):
+    """Given in place of intensities they are no quadratic measurements: what is found does not fit."""
+    rng = np.random.default_rng(0)
+    a, x = rng.standard_normal((60, 15)), rng.standard_normal(15)
+    if complex_too:
+        a, x = a + 1j * rng.standard_normal(a.shape), x + 1j * rng.standard_normal(x.shape)
+    A = fq.RankOneTensor(a)
+    solution = fq.solve(A, np.sqrt(A.measure(x)))
+    assert not solution.success
+    assert "the squares of y, if y are amplitudes |a_i^* x|" in solution.message
+    assert fq.solve(A, A.measure(x)).success
+    assert "amplitudes" not in advice(Status.STAGNATED, Call(intensities=False))
+
+
+def test_sentences_on_entries_are_whole():
+    """They were joined to "have a common mean, which was removed and are not independent"."""
+    for centred, independent in itertools.product([False, True], repeat=2):
+        said = Entries(centred=centred, constant=not independent).describe()
+        assert len(re.findall(r"The entries of A [^.]*\.", said)) == (not centred) + (not independent)
+
+
+def test_a_prior_is_told_what_amp_does_with_it():
+    check = fq.testing.check_prior(Trits(), n=20)
+    assert check.ok
+    assert any("`rounds`" in remark for remark in check.remarks)
+    assert fq.testing.check_prior(fq.Discrete([-1, 0, 1]), n=20).remarks == []
