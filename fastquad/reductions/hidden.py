@@ -43,8 +43,9 @@ _LEFT = 1e-13
 _MOST_TERMS, _TERMS = 16, 1 / 4
 # Columns of Ω beyond the rank, which make the range that of the matrix to rounding.
 _MORE = 2
-# Few nonzeros are at most so many for each coordinate, as meshes, grids and networks have (a guess).
-_FEW = 1.0
+# Few nonzeros are at most so many for each coordinate, as meshes, grids and networks have; and measurements for each
+# coordinate from which on descents find any x, which is how sparse matrices are solved. (Guesses.)
+_FEW, _PLENTY = 0.5, 2
 
 
 class Seen(NamedTuple):
@@ -98,7 +99,7 @@ def look(A: Measurements, room: int) -> tuple[Seen | None, float]:
         rank = max(rank for rank in ranks if rank is not None)
         if rank > 0 and A.m * rank * A.n * 3 * S.itemsize <= room:
             return _as_rank_one(A) if rank == 1 else _as_low_rank(A, rank)
-    if max(filled) <= _FEW * A.n and A.m >= A.n:
+    if max(filled) <= _FEW * A.n and A.m >= _PLENTY * A.n:
         return _as_sparse(A, room)
     return None, 0.0
 
