@@ -34,6 +34,8 @@ from fastquad.reductions.affine import takes_affine
 from fastquad.reductions.basis import takes_basis
 from fastquad.reductions.bilinear import takes_bilinear
 from fastquad.reductions.complex import complex_data, complex_signal, read, takes_complex
+from fastquad.reductions.hidden import sees_structure
+from fastquad.reductions.rows import takes_any_rows
 from fastquad.solution import Solution, SolutionBatch, changed
 from fastquad.solvers import METHODS, Method, by_name, load
 from fastquad.solvers.base import Solver
@@ -69,7 +71,9 @@ def _explained(function: Callable[P, R]) -> Callable[P, R]:
 @takes_affine
 @takes_bilinear
 @takes_basis
+@sees_structure
 @takes_complex
+@takes_any_rows
 def solve(
     A: Any,
     y: ArrayLike,

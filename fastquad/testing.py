@@ -1,4 +1,4 @@
-"""Check measurements and priors of your own: whether contractions agree with each other, and denoisers with AMP.
+"""Check measurements, priors and noise models of your own: whether what they say agrees with itself.
 
 The objective `f(x) = Σ_i (x^T Ã_i x − y_i)²/(4m)` is a quartic along every line, so the difference quotient
 
@@ -10,6 +10,7 @@ the matrices themselves, or with `products`.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from fastquad import arguments
 from fastquad.measurements import Measurements, as_measurements
 from fastquad.measurements.contractions import Along, Block, Diagonals, Gradient, Gram, Products, Rows
 from fastquad.measurements.views import RealView
+from fastquad.noise import Noise, from_dict
 from fastquad.priors.base import Prior
 from fastquad.reductions.complex import interleaved
 from fastquad.solution import Solution
@@ -142,6 +144,86 @@ def _posterior_problems(prior: Prior, b: Float, a: float) -> list[str]:
                 f"{slope:.3g} and {variance:.3g}."
             )
             break
+    return found
+
+
+@dataclass(frozen=True)
+class NoiseCheck(PriorCheck):
+    """What `check_noise` found: `problems`, a sentence for each, and `ok`."""
+
+
+def check_noise(noise: Noise, z: ArrayLike, *, y: ArrayLike | None = None, rng: Any = None) -> NoiseCheck:
+    """Check whether the verbs of a noise model of your own agree with each other.
+
+    `score` is compared with difference quotients of `log_likelihood`. `weight` must be positive, `explains` a
+    probability, and `rows` the same noise of some measurements. `learn` must not lower the likelihood, and `to_dict` be
+    plain data of which the model is made again.
+
+    Parameters
+    ----------
+    noise : fastquad.noise.Noise
+        With all its parameters given, unless `y` is: then they are learnt.
+    z : array of shape (m,)
+        Signals, `x^* A_i x`, at which it is tried.
+    y : array of shape (m,), optional
+        Data that it can have left; without it, signals disturbed by numbers of the model's own `deviations`.
+    rng : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    NoiseCheck
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> import numpy as np
+    >>> fq.testing.check_noise(fq.noise.Poisson(read=0.5), np.linspace(1, 20, 40)).ok
+    True
+    """
+    if not isinstance(noise, Noise):
+        raise TypeError(f"`noise` must be a fastquad.noise.Noise, got {type(noise).__name__}.")
+    z = arguments.real_array(z, "z")
+    generator = arguments.generator(rng, default=0)
+    problems: list[str] = []
+    if y is None:
+        if not noise.given:
+            raise ValueError("`y` must be given where the model has parameters to learn.")
+        y = z + noise.deviations(z, z) * generator.uniform(-1, 1, z.size)
+    data = arguments.real_array(y, "y")
+    learnt = noise.learn(data, z, 0.0)
+    if float(np.sum(learnt.log_likelihood(data, z))) < float(np.sum(noise.log_likelihood(data, z))) - 1e-9 * z.size:
+        problems.append("learn(y, z, 0) must not lower the likelihood of y.")
+    problems += _likelihood_problems(learnt, data, z)
+    some = np.arange(0, z.size, 2)
+    parts = learnt.sound.rows(some).score(data[some], z[some])
+    if not np.allclose(parts, learnt.sound.score(data, z)[some], equal_nan=True):
+        problems.append("rows(some) must be the noise of these measurements: their scores are others.")
+    if not 0 <= learnt.explains(data, z, 0.0) <= 1:
+        problems.append(f"explains(y, z, freedom) must be between 0 and 1, got {learnt.explains(data, z, 0.0)}.")
+    if from_dict(json.loads(json.dumps(learnt.to_dict()))) != learnt:
+        problems.append("to_dict() must be plain data, of which the same model is made again.")
+    return NoiseCheck(problems)
+
+
+def _likelihood_problems(noise: Noise, y: Float, z: Float) -> list[str]:
+    """What is wrong with score, weight and downweight."""
+    found = []
+    for name in ("log_likelihood", "score", "weight", "downweight", "soundness"):
+        values = getattr(noise, name)(y, z)
+        if np.shape(values) != z.shape or not np.isfinite(values).all():
+            return [f"{name}(y, z) must be finite and of shape {z.shape}, got shape {np.shape(values)}."]
+        if name in ("weight", "downweight") and not np.min(values) > 0:
+            found.append(f"{name}(y, z) must be positive.")
+    step = 1e-4 / np.sqrt(noise.weight(y, z))
+    ends = [noise.log_likelihood(y, z + side * step) for side in (1.0, -1.0, 2.0, -2.0)]
+    slope = (8 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / (12 * step)
+    score, size = noise.score(y, z), np.sqrt(noise.weight(y, z))
+    worst = int(np.argmax(np.abs(score - slope) / (size + np.abs(score))))
+    if abs(score[worst] - slope[worst]) > 1e-5 * (size[worst] + abs(score[worst])):
+        found.append(
+            "score(y, z) must be the derivative of log_likelihood(y, z) by z, here they are "
+            f"{score[worst]:.6g} and {slope[worst]:.6g}."
+        )
     return found
 
 

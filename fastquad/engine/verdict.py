@@ -443,7 +443,7 @@ def products_affordable(problem: Problem) -> bool:
 
 def exact_enough(problem: Problem, residual: float) -> bool:
     """Whether a residual is as small as the precision of A allows."""
-    return residual < max(EXACT_RESIDUAL, _rounding(problem))
+    return residual < max(EXACT_RESIDUAL, _rounding(problem)) and not problem.noise.disturbed
 
 
 def _rounding(problem: Problem) -> float:

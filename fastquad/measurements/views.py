@@ -23,7 +23,7 @@ from fastquad.numerics.transform import Transform
 from fastquad.typing import Indices, Number
 
 
-class _View(WrappedTensor):
+class View(WrappedTensor):
     """Measurements that are others seen in another way."""
 
     def reads_rows(self, nnz: int) -> bool:
@@ -55,7 +55,7 @@ class _View(WrappedTensor):
         self.inner._expect(rows, n_threads)
 
 
-class RealView(_View):
+class RealView(View):
     """Hermitian measurements as real symmetric ones of twice as many coordinates, Re and Im in turn."""
 
     def __init__(self, whole: Measurements, gauge: str = "phase") -> None:
@@ -174,7 +174,7 @@ class RealView(_View):
         self.inner._expect(np.unique(rows // 2), n_threads)
 
 
-class ComplexView(_View):
+class ComplexView(View):
     """Real symmetric measurements of complex signals: `x^* Ã_i x` with x = u + iv is `u^T Ã_i u + v^T Ã_i v`."""
 
     def __init__(self, whole: Measurements) -> None:
@@ -243,7 +243,7 @@ class ComplexView(_View):
         return 2
 
 
-class RealPart(_View):
+class RealPart(View):
     """Hermitian measurements of real signals: only `Re H_i` matters."""
 
     def __init__(self, whole: Measurements) -> None:

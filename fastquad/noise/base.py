@@ -145,6 +145,31 @@ class Noise(ABC):
         """What AMP makes of residuals; `centred` is y without a mean that A has in common."""
         return Unequal.of(self.deviations(y), centred)
 
+    # -- measurements that were made again, and rows in other units ------------------------------------------------
+
+    @property
+    def each_level(self) -> Float | None:
+        """The standard deviation of each measurement, (m,), by which rows may be divided beforehand; or None."""
+        return None
+
+    def pooled(self, Y: Float, of: Indices, by: Float) -> tuple[Float, Float, Noise] | None:
+        """The data where equal rows are merged: their means (b, groups), the share of each measurement in its mean
+        (m,), and the noise of the means. None where they must stay apart.
+
+        `Y` is (b, m), `of` (m,) are the groups, and row i is `by[i]` times the one that its group is said in.
+        """
+        return None
+
+    @property
+    def repeats(self) -> tuple[float, int]:
+        """What merged measurements have shown: the square of their spread in units of σ, and its degrees of freedom."""
+        return 0.0, 0
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether it is known that there is noise, whatever fits the means of the measurements."""
+        return False
+
     # -- the same noise, said of other numbers ------------------------------------------------------------------
 
     def check(self, y: Float) -> None:  # noqa: B027 -- most models leave any data
@@ -163,6 +188,11 @@ class Noise(ABC):
     @property
     def positive(self) -> bool:
         """Whether signals below zero are impossible: x^* A_i x must then never be negative."""
+        return False
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether −y has the same noise about −z."""
         return False
 
     def shifted(self, y: Float | float, z: Float | float) -> Noise:

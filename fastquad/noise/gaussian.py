@@ -9,7 +9,10 @@ import numpy as np
 
 from fastquad.noise.base import LEAST, Noise, chance, parameter, real
 from fastquad.noise.messages import Linear, Messages, Unequal
-from fastquad.typing import Float
+from fastquad.typing import Float, Indices
+
+# Data of equal rows that differ by no more, relative to the largest, are exact or were copied.
+_COPIED = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,6 +75,10 @@ class Gaussian(Noise):
         return self.sigma is not None and not np.any(self.sigma)
 
     @property
+    def symmetric(self) -> bool:
+        return True
+
+    @property
     def unequal(self) -> bool:
         return isinstance(self.sigma, np.ndarray)
 
@@ -97,6 +104,28 @@ class Gaussian(Noise):
         if isinstance(self.sigma, np.ndarray):
             return Unequal.of(self.sigma, centred)
         return Linear(None if self.sigma is None else float(self.sigma))
+
+    @property
+    def each_level(self) -> Float | None:
+        return None if not isinstance(self.sigma, np.ndarray) else np.asarray(self._sigma(self.sigma))
+
+    def pooled(self, Y: Float, of: Indices, by: Float) -> tuple[Float, Float, Noise] | None:
+        weights = np.broadcast_to(np.square(by / self._sigma(by)), by.shape)
+        sums = np.bincount(of, weights)
+        share = weights / sums[of] / by
+        means = np.array([np.bincount(of, share * y) for y in Y])
+        if self.given:
+            sigma = 1 / np.sqrt(sums)
+            equal = float(np.ptp(sigma)) <= 1e-9 * float(sigma.max())
+            return means, share, Gaussian(float(sigma[0]) if equal else sigma)
+        left = Y - by * means[:, of]
+        if float(np.abs(left).max()) <= _COPIED * float(np.abs(Y).max()):
+            return means, share, self
+        if len(Y) > 1:  # each has a level of its own
+            return None
+        from fastquad.noise.repeated import Repeated
+
+        return means, share, Repeated(real(sums), float(np.sum(left**2)), of.size - sums.size)
 
     def shifted(self, y: Float | float, z: Float | float) -> Noise:
         return self if np.array_equal(y, z) else super().shifted(y, z)

@@ -120,6 +120,10 @@ class Outliers(Noise):
         return self.sound.exact
 
     @property
+    def symmetric(self) -> bool:
+        return self.sound.symmetric
+
+    @property
     def unequal(self) -> bool:
         return self.sound.unequal
 

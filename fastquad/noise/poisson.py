@@ -18,7 +18,7 @@ from functools import cache
 import numpy as np
 
 from fastquad.noise.base import Noise, chance, parameter, real
-from fastquad.typing import Float
+from fastquad.typing import Float, Indices
 
 # The least λ, in counts: it keeps a dark measurement from having all the weight.
 _LEAST = 1e-9
@@ -113,6 +113,15 @@ class Poisson(Noise):
                 "taken away, add it again and give Poisson(background=...); or give the read noise of the detector, "
                 "read=..."
             )
+
+    def pooled(self, Y: Float, of: Indices, by: Float) -> tuple[Float, Float, Noise] | None:
+        """The mean of c counts is a count of gain/c."""
+        if not (by == 1).all() or any(np.ndim(each) for each in (self.gain, self.background, self.read)):
+            return None
+        count = np.bincount(of).astype(np.float64)
+        share = 1 / count[of]
+        means = np.array([np.bincount(of, share * y) for y in Y])
+        return means, share, Poisson(self.gain / count, self.background, self.read / np.sqrt(count))
 
     @property
     def positive(self) -> bool:

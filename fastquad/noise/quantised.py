@@ -63,6 +63,10 @@ class Quantised(Noise):
         return chance(float(np.sum(((real(y) - z) / self._sigma) ** 2)), degrees, _SPREAD * degrees)
 
     @property
+    def symmetric(self) -> bool:
+        return True
+
+    @property
     def unequal(self) -> bool:
         return np.ndim(self.step) > 0
 

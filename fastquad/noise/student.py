@@ -95,6 +95,10 @@ class Student(Noise):
         return self.sigma is not None
 
     @property
+    def symmetric(self) -> bool:
+        return True
+
+    @property
     def unequal(self) -> bool:
         return isinstance(self.sigma, np.ndarray)
 

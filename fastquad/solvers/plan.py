@@ -352,9 +352,10 @@ def guided(problem: Problem) -> bool:
 
 def by_verbs(desk: Desk) -> Asks[Outcome]:
     """Descents by the verbs of the Jacobian."""
+    from fastquad.solvers.parts.finish import sparser
     from fastquad.solvers.verbs import search
 
-    return (yield from search(desk.problem))
+    return (yield from sparser(desk.problem, (yield from search(desk.problem))))
 
 
 def look(desk: Desk) -> Asks[None]:

@@ -29,6 +29,9 @@ from fastquad.typing import Asks, Float
 _EXACT = 1e-12
 # How many random starts are tried, and how near two ends are that agree: guesses.
 _RANDOM, _AGREE = 3, 1e-6
+# The largest number of products of coordinates for each measurement at which they are solved for: a guess. Of grids
+# with a meter at every second end of a line it is 1.5; of matrices without a pattern it is near n²/2m.
+_PRODUCTS = 4
 # The last steps, from a fit with other weights: a guess.
 _LAST = RULE._replace(max_steps=30)
 
@@ -100,7 +103,8 @@ def _starts(normals: Normals, weights: Float) -> Asks[list[Float]]:
         square = problem.phi**2 / problem.entries
     starts = [problem.completed(_constant(problem, math.sqrt(square)))]
     edges = yield SparseMatrices()
-    if edges is not None:
+    # The products are solved for together: where they are far more than the measurements, in vain.
+    if edges is not None and edges.M.shape[1] <= _PRODUCTS * problem.m:
         from fastquad.numerics.synchronise import lifted, signal_of
 
         found = lifted(edges.M, problem.y, weights, edges.n, edges.complex, square)

@@ -99,6 +99,8 @@ def fits_most(y: Float, x: Float, block: Float, unknowns: int, *, turning: bool)
         before, chosen = chosen, np.sort(np.argpartition(left, count)[:count])
         if np.array_equal(before, chosen):
             return ""
+        if np.count_nonzero(y[chosen]) < unknowns + _TO_SPARE:
+            return ""  # a signal of zero fits zeros
         descent = on_block(y[chosen], z, np.ascontiguousarray(block[chosen]), CHALLENGE, turning=turning)
         z = descent.z
         if descent.residual < EXACT_RESIDUAL:

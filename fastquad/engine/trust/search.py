@@ -290,7 +290,10 @@ class Search(Local):
         # Unless a prior has shrunk it, x is where the descent on its support ends.
         near, better = (self.measure.apart, tol.APART_IN_NOISE) if independent else (0.1, self.measure.nearer)
         challenge, met, evident = Challenge(near, better, self.measure.nearer), Met.NOTHING, True
-        for where in (answer.allowed, answer.S) if m > answer.allowed.size - self.gauge.count else (answer.S,):
+        spare = m > answer.allowed.size - self.gauge.count
+        # On S descents come back to x more easily: that they do says something only if S is much smaller (a guess).
+        few = answer.S if 2 * answer.s <= answer.allowed.size or not spare else answer.allowed
+        for where in (answer.allowed, few) if spare else (few,):
             everything = np.union1d(where, problem.known)
             if m * everything.size**2 > most or where.size - self.gauge.count >= m:
                 return ""

@@ -19,6 +19,9 @@ from fastquad.noise import Gaussian
 from fastquad.noise.base import LEAST
 from fastquad.typing import Asks, Float, T
 
+# The p-value below which the noise does not explain what is left: that of three deviations.
+_CHANCE = 1e-3
+
 
 def in_units_of_noise(
     problem: Problem, outcome: Outcome, judge: Callable[[Problem, Outcome], Asks[T]]
@@ -35,7 +38,12 @@ def in_units_of_noise(
     entries = outcome.entries
     if entries is not None and block is not None:
         entries = replace(entries, block=block * w[:, None, None])
-    level = Gaussian(1.0) if problem.noise.given else Gaussian()
+    level = Gaussian()
+    if problem.noise.given:
+        # Squares of scores have heavier tails than χ²: the noise itself says whether it explains what is left.
+        left = float(np.linalg.norm(w * z - y)) / np.sqrt(max(1, problem.m - free + problem.turning))
+        explained = noise.explains(problem.y, z, free - problem.turning) >= _CHANCE
+        level = Gaussian(max(1.0, left) if explained else 1.0)
     part = replace(problem, y=y, noise=level, by_transform=False)
     residual = float(np.linalg.norm(w * z - y) / np.linalg.norm(y))
     told = replace(outcome, residual=residual, noise=1.0, entries=entries, known=None)

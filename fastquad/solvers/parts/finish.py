@@ -35,6 +35,7 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
+from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.evidence import SPARE_BITS, against_chance
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
@@ -48,11 +49,11 @@ from fastquad.solvers.parts.descent import Fit, GrowingBlock
 from fastquad.solvers.parts.likelihood import Bottom, bottom
 from fastquad.typing import Asks, Float, Indices
 
-# Where a step would move x by less than a hundredth of its standard errors: lower the square of the residual, in units of
-# its level, by less than 1e-4.
+# Where a step would move x by less than a hundredth of its standard errors: lower the square of the residual, in units
+# of its level, by less than 1e-4.
 _HUNDREDTH = 1e-4
-# The largest number of supports that are tried: of 480 finishes, noise 1e-9 to .3, all but 2 ended within 6. (A guess of
-# what is worth trying: the last one is taken.)
+# The largest number of supports that are tried: of 480 finishes, noise 1e-9 to .3, all but 2 ended within 6. (A guess
+# of what is worth trying: the last one is taken.)
 _ROUNDS = 8
 # The evidence beyond all choices that makes an answer found, in nats: 20 bits, one chance in a million.
 _FOUND = SPARE_BITS * math.log(2)
@@ -64,8 +65,8 @@ _LEARNING = 20
 # The error from which on the likelihood bends within it: of 306 finishes, noise .1 to 1.5, the median of the true error
 # over the stated one was 1.0 to 1.1 below, 1.2 above .25 and 1.5 above .35.
 _BENT = 0.2
-# How many times the error of the finish a posterior mean may state before it is known to have stopped short: a choice of
-# coordinates is never better than the mean over all choices. AMP states up to 1.3 times its error. (A guess.)
+# How many times the error of the finish a posterior mean may state before it is known to have stopped short: a choice
+# of coordinates is never better than the mean over all choices. AMP states up to 1.3 times its error. (A guess.)
 _STOPPED_SHORT = 1.5
 # The chance with which an answer may be further than three of its errors from x: what a success claims.
 _TAIL = 1e-3
@@ -77,10 +78,10 @@ _SINGULAR = 1e-10
 class Finish:
     """An answer at the bottom of the likelihood, and what is known of it.
 
-    `fit` has the coordinates that the evidence supports, `noise` is the model with what was learnt, `sigma` the level of the noise, `stderr` (n,) the standard
-    errors of x, `error` the relative error of x, `open` the share of its square that undecided coordinates make,
-    `evidence` the nats that speak for it beyond chance, and `alone` (m,) the residual of each measurement as if it had
-    been left out.
+    `fit` has the coordinates that the evidence supports, `noise` is the model with what was learnt, `sigma` the level
+    of the noise, `stderr` (n,) the standard errors of x, `error` the relative error of x, `open` the share of its
+    square that undecided coordinates make, `evidence` the nats that speak for it beyond chance, and `alone` (m,) the residual
+    of each measurement as if it had been left out.
     """
 
     fit: Fit
@@ -99,8 +100,8 @@ class Finish:
 
     @property
     def decided(self) -> bool:
-        """Whether no other estimate is much better: nearly all coordinates are clear, and the curvature holds for all of
-        the error."""
+        """Whether no other estimate is much better: nearly all coordinates are clear, and the curvature holds for
+        all of the error."""
         return self.open <= _DECIDED and self.error < _BENT
 
 
@@ -173,12 +174,23 @@ def outcome(problem: Problem, entries: Entries | None, found: Finish, method: st
     )  # fmt: skip
 
 
-def finished(problem: Problem, entries: Entries, given: Outcome, cache: GrowingBlock) -> Asks[Outcome]:
+def finished(problem: Problem, entries: Entries | None, given: Outcome, cache: GrowingBlock) -> Asks[Outcome]:
     """The outcome of a method, in noise from the bottom of the likelihood if x is better known there."""
-    if exact_enough(problem, given.residual) or not entries.independent or not applies(problem):
+    if exact_enough(problem, given.residual) or not applies(problem):
         return given
     found = yield from finish(problem, given.x, np.flatnonzero(given.x), cache)
     return better(given, problem, found)
+
+
+def sparser(problem: Problem, given: Outcome) -> Asks[Outcome]:
+    """An outcome on all coordinates, or the finish from there if the evidence supports fewer of them.
+
+    Where J is large x is left on all coordinates: the finish factors it, m×n numbers.
+    """
+    if problem.m * problem.n**2 > tol.LOOK_ENTRIES:
+        return given
+    ended = yield from finished(problem, given.entries, given, GrowingBlock.within(problem))
+    return ended if ended.free is not None and ended.free < problem.unknowns - len(problem.fixed) else given
 
 
 def better(given: Outcome, problem: Problem, found: Finish | None) -> Outcome:
@@ -236,8 +248,9 @@ class _Weighed:
         Q = Q[:m]
         s = S.size - problem.turning
         nu = m - s
-        square = float(r @ r)
-        level = max(1.0, square / nu) if given else max(square / nu, 1e-300)
+        more, degrees = ended.noise.repeats
+        square, known = float(r @ r) + more, nu + degrees
+        level = max(1.0, square / known) if given else max(square / known, 1e-300)
         inverse = lapack.dtrtri(R)[0]
         cover = level * (inverse @ inverse.T)
         outside = np.setdiff1d(
@@ -245,11 +258,12 @@ class _Weighed:
         )
         P = J[:, outside] - Q @ (Q.T @ J[:, outside])
         groups = problem.groups or Groups(np.arange(n))
-        values, variances = np.zeros(n), np.zeros(n)
+        values: Float = np.zeros(n)
+        variances: Float = np.zeros(n)
         values[S], variances[S] = found.x[S], np.diagonal(cover)
         inside = np.zeros(groups.count, dtype=bool)
         inside[groups.touched(S)] = True
-        freedom = math.inf if given else nu
+        freedom = math.inf if given else known
         weighed: list[_Weights] = []
         for size in np.unique(groups.sizes).astype(int):
             for columns, chosen in ((S, inside), (outside, ~inside)):

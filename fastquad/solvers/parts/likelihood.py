@@ -60,9 +60,13 @@ def bottom(
     y, noise = problem.y, problem.noise
     s = len(support) - problem.turning
     first = None
-    if noise.given and noise.unequal:
+    if not noise.reweighs:
+        first = _relative(noise.weight(y, y))
+    elif noise.given and noise.unequal:
         sigma = noise.deviations(y)
         first = _relative(1 / np.square(np.maximum(sigma, 1e-12 * float(sigma.max()))))
+    if first is not None and float(first.min()) == 1.0:
+        first = None
     found = yield from fit(problem, x, support, _FIRST if noise.reweighs else rule, cache, first)
     best = _learnt(problem, found, s)
     if not noise.reweighs:
