@@ -11,7 +11,7 @@ problem = fq.problems.gaussian(m=150, n=100, k=10, rng=0)
 solutions = {
     "auto": fq.solve(problem.A, problem.y),
     "TWF": fq.solve(problem.A, problem.y, method="twf"),
-    "SPF, told k": fq.solve(problem.A, problem.y, method=fq.SPF(k=10)),
+    "SPF, told k": fq.solve(problem.A, problem.y, method=fq.methods.SPF(k=10)),
 }
 for name, solution in solutions.items():
     print(f"{name:12} {solution!r}")

@@ -3,104 +3,74 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fastquad import datasets, decoders, noise, plot, points, problems, testing
-from fastquad.api import measure, solve, spectral_init
-from fastquad.engine.steps import State
+from fastquad import datasets, decoders, methods, noise, plot, points, problems, testing, types
+from fastquad.api import measure, solve
 from fastquad.measurements import (
     AffineTensor,
     ArrayTensor,
     BilinearTensor,
     ComputedTensor,
-    DistributedTensor,
     FourierTensor,
     GaussianTensor,
     LowRankTensor,
     Measurements,
     OperatorTensor,
-    PackedTensor,
     PairTensor,
     PauliTensor,
     RankOneTensor,
-    RawTensor,
     ShiftTensor,
     SparseTensor,
-    StreamedTensor,
     as_measurements,
     distribute,
     open,
     pack,
 )
 from fastquad.priors import Discrete, Generative, PiecewiseConstant, Prior, Sparse
-from fastquad.solution import Solution, SolutionBatch, Status, distance
+from fastquad.solution import Interrupted, Solution, Status, distance
 from fastquad.solution_files import load_solution
-from fastquad.solvers.base import Solver
 from fastquad.system.progress import set_progress
 from fastquad.system.threads import set_num_threads
-from fastquad.testing import GradientCheck, PriorCheck, check_gradient, check_prior
 
 if TYPE_CHECKING:  # at run time each is imported when it is first asked for, below
     from fastquad import experiments
-    from fastquad.solvers.amp.solver import AMP
-    from fastquad.solvers.latent.solver import LatentLM
+    from fastquad.solvers.amp.amp import AMP
     from fastquad.solvers.lm import LM
-    from fastquad.solvers.pgd import PGD
-    from fastquad.solvers.ppower import PPower
     from fastquad.solvers.pursuit.solver import Pursuit
-    from fastquad.solvers.sgn import SGN
-    from fastquad.solvers.spf import SPF
-    from fastquad.solvers.twf import TWF, WF
+    from fastquad.solvers.twf import TWF
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AMP",
     "LM",
-    "PGD",
-    "SGN",
-    "SPF",
     "TWF",
-    "WF",
     "AffineTensor",
     "ArrayTensor",
     "BilinearTensor",
     "ComputedTensor",
     "Discrete",
-    "DistributedTensor",
     "FourierTensor",
     "GaussianTensor",
     "Generative",
-    "GradientCheck",
-    "LatentLM",
+    "Interrupted",
     "LowRankTensor",
     "Measurements",
     "OperatorTensor",
-    "PPower",
-    "PackedTensor",
     "PairTensor",
     "PauliTensor",
     "PiecewiseConstant",
     "Prior",
-    "PriorCheck",
     "Pursuit",
     "RankOneTensor",
-    "RawTensor",
     "ShiftTensor",
     "Solution",
-    "SolutionBatch",
-    "Solver",
     "Sparse",
     "SparseTensor",
-    "State",
     "Status",
-    "StreamedTensor",
     "as_measurements",
-    "check_gradient",
-    "check_prior",
-    "datasets",
     "decoders",
     "distance",
     "distribute",
-    "experiments",
     "load_solution",
     "measure",
     "noise",
@@ -112,23 +82,36 @@ __all__ = [
     "set_num_threads",
     "set_progress",
     "solve",
-    "spectral_init",
     "testing",
 ]
+#: Further modules that may be used as attributes.
+_MODULES = ["datasets", "experiments", "methods", "types"]
+_LAZY = ("AMP", "LM", "TWF", "Pursuit")
+#: Where names went that were here until 0.1; they can still be had here, with a warning, until 0.3.
+_MOVED = (
+    dict.fromkeys(("WF", "SPF", "SGN", "LatentLM", "PGD", "PPower", "Solver", "State", "spectral_init"), "methods")
+    | dict.fromkeys(("RawTensor", "PackedTensor", "StreamedTensor", "DistributedTensor", "SolutionBatch"), "types")
+    | dict.fromkeys(("check_gradient", "check_prior", "GradientCheck", "PriorCheck"), "testing")
+)
 
 
 if not TYPE_CHECKING:  # a type checker must see a name that does not exist
 
     def __getattr__(name: str) -> Any:
-        """The solver classes and the experiments, each imported when it is first asked for."""
-        from fastquad.solvers import CLASSES, load
-
+        """What is imported when it is first asked for, and names that have moved."""
         if name == "experiments":
             return import_module("fastquad.experiments")
-        if name in CLASSES:
-            return load(CLASSES[name])
+        if name in _LAZY:
+            return getattr(methods, name)
+        if name in _MOVED:
+            import warnings
+
+            where = f"fastquad.{_MOVED[name]}"
+            said = f"fastquad.{name} is now {where}.{name}; the old name goes in version 0.3."
+            warnings.warn(said, DeprecationWarning, stacklevel=2)
+            return getattr(import_module(where), name)
         raise AttributeError(f"module 'fastquad' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_MODULES]

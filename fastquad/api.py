@@ -31,7 +31,7 @@ from fastquad.reductions.affine import takes_affine
 from fastquad.reductions.basis import takes_basis
 from fastquad.reductions.bilinear import takes_bilinear
 from fastquad.reductions.complex import complex_data, complex_signal, read, takes_complex
-from fastquad.solution import Solution, SolutionBatch
+from fastquad.solution import Solution, SolutionBatch, changed
 from fastquad.solvers import METHODS, Method, by_name, load
 from fastquad.solvers.base import Solver
 from fastquad.system import threads
@@ -183,6 +183,7 @@ def solve(
         X0 = _starts(x0, Y, n)
         X_true = arguments.signals(x_true, "x_true", b, n)
         norms = arguments.norms(norm, b)
+        symmetry = measurements.symmetry if _says_little(prior) else ""
         model = as_noise(noise, m, outliers)
         for each in Y:
             model.check(each)
@@ -214,11 +215,16 @@ def solve(
             x = None if X_true is None else X_true[i]
             return Run(problem, steps, solver.name, limits, x_true=x, signal=i if batch else None)
 
+        def told(found: list[Solution]) -> Any:
+            found = [replace(each, gauge=each.gauge + symmetry) for each in found]
+            return SolutionBatch(found) if batch else found[0]
+
         if saved is None or not Y.any():
             read = measurements.bytes_read
             runs = [start(i, None) for i in range(b)]
-            found = _with_bytes_read(
-                drive(measurements, runs, n_threads, blas_threads=blas_threads), measurements.bytes_read - read
+            find = partial(drive, measurements, runs, n_threads, blas_threads=blas_threads)
+            found = changed(
+                find, lambda found: told(_with_bytes_read(found, measurements.bytes_read - read))
             )
         else:
             what = {
@@ -227,9 +233,12 @@ def solve(
                 "rng": [each.bit_generator.state for each in rngs],
             }  # fmt: skip
             saved.begin(what, room, measurements.nbytes, lambda: measurements.bytes_read)
-            found = saved.solutions() or _going_on(saved, measurements, start, b, n_threads, blas_threads)
-    # Claim a Solution: a type checker cannot see from the shape of y that it is a batch.
-    return cast(Solution, SolutionBatch(found)) if batch else found[0]
+            found = changed(
+                lambda: saved.solutions() or _going_on(saved, measurements, start, b, n_threads, blas_threads), told
+            )
+    # Claim a Solution: a type checker cannot see from the shape of y that it is a batch, and `Solution` has an index
+    # for it.
+    return cast(Solution, found)
 
 
 def _nothing_to_find(problem: Problem) -> Steps:
@@ -310,7 +319,7 @@ def spectral_init(
     --------
     >>> import fastquad as fq
     >>> problem = fq.problems.gaussian(m=300, n=50, k=2, rng=0)
-    >>> x0 = fq.spectral_init(problem.A, problem.y)
+    >>> x0 = fq.methods.spectral_init(problem.A, problem.y)
     >>> bool(fq.distance(x0, problem.x) < 0.5)
     True
     """
@@ -517,6 +526,7 @@ def _unknown_option(option: str) -> str:
     for name in METHODS:
         cls = load(METHODS[name])
         if option in inspect.signature(cls).parameters:
-            example = f"method=fastquad.{cls.__name__}({option}=...)"
+            place = "" if cls.__name__ in ("AMP", "LM", "TWF", "Pursuit") else "methods."
+            example = f"method=fastquad.{place}{cls.__name__}({option}=...)"
             return f"solve() has no option `{option}`, which belongs to the method: `{example}`."
     return f"solve() has no option `{option}`{arguments.nearest(option, known)}"

@@ -178,6 +178,13 @@ def choice(value: Any, name: str, choices: Iterable[str]) -> str:
     return value
 
 
+def text(value: Any, name: str) -> str:
+    """A string."""
+    if not isinstance(value, str):
+        raise TypeError(f"`{name}` must be a string, got {type(value).__name__}.")
+    return value
+
+
 def indices(value: Any, name: str) -> Indices:
     """Distinct indices, in ascending order; at least one."""
     array = np.asarray(value)

@@ -145,9 +145,9 @@ class _Best:
     """The iterate of each signal that fits best so far."""
 
     def __init__(self) -> None:
-        self.states: dict[int, fq.State] = {}
+        self.states: dict[int, fq.methods.State] = {}
 
-    def see(self, state: fq.State) -> None:
+    def see(self, state: fq.methods.State) -> None:
         number = state.signal or 0
         if number not in self.states or state.residual < self.states[number].residual:
             self.states[number] = state

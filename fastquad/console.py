@@ -166,7 +166,7 @@ def report(found: dict[str, Any], *, err: bool = False) -> None:
     click.echo(json.dumps(_finite(found), indent=2, ensure_ascii=False, allow_nan=False), err=err)
 
 
-def described(solution: fq.Solution | fq.SolutionBatch, output: str) -> dict[str, Any]:
+def described(solution: fq.Solution | fq.types.SolutionBatch, output: str) -> dict[str, Any]:
     """The solution without its arrays; for a batch, lists."""
     each = [_described(one, output) for one in ([solution] if isinstance(solution, fq.Solution) else solution)]
     said = each[0] if isinstance(solution, fq.Solution) else {name: [one[name] for one in each] for name in each[0]}

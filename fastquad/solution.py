@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from html import escape
@@ -226,7 +227,8 @@ class Solution:
     noise_model : object or None
         The model of the noise with what was learnt of it.
     gauge : str
-        What no measurement can tell of x: its "sign", its "phase", and more; for `fastquad.distance`.
+        What the measurements cannot tell of x: "sign", "phase", or "phase and conjugation"; for autocorrelations also
+        translations and the reflection. `fastquad.distance` takes it as `gauge`.
 
     `bool(solution)` is `success`.
 
@@ -335,6 +337,42 @@ class Solution:
         from fastquad.solution_files import save_solutions
 
         save_solutions([self], path, batch=False)
+
+
+class Interrupted(KeyboardInterrupt):  # noqa: N818  (it is no error: Ctrl-C was pressed)
+    """Ctrl-C during a solve: `solution` has the best answer so far, with the status STOPPED.
+
+    Attributes
+    ----------
+    solution : Solution or SolutionBatch
+        What `fastquad.solve` would return if the callback had stopped it.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+    >>> def ctrl_c(state):
+    ...     raise KeyboardInterrupt
+    >>> try:
+    ...     solution = fq.solve(problem.A, problem.y, callback=ctrl_c)
+    ... except fq.Interrupted as stopped:
+    ...     solution = stopped.solution
+    >>> solution.status, solution.x.shape
+    (<Status.STOPPED>, (30,))
+    """
+
+    def __init__(self, solution: Any) -> None:
+        super().__init__("interrupted: the best answer so far is the attribute `solution` of this exception.")
+        self.solution = solution
+
+
+def changed(find: Callable[[], Any], change: Callable[[Any], Any]) -> Any:
+    """What `find` returns, changed; if Ctrl-C ends it, the same of the answer so far."""
+    try:
+        found = find()
+    except Interrupted as stopped:
+        raise Interrupted(change(stopped.solution)) from None
+    return change(found)
 
 
 class SolutionBatch(Sequence[Solution]):
@@ -537,16 +575,22 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2g}"
 
 
-def distance(x_hat: ArrayLike, x: ArrayLike, *, conjugation: bool = False, signed: bool = False) -> Any:
+def distance(
+    x_hat: ArrayLike, x: ArrayLike, *, conjugation: bool = False, signed: bool = False, gauge: str | None = None
+) -> Any:
     """The relative distance up to sign, `min_± ‖x_hat ∓ x‖/‖x‖`; of complex signals up to a phase.
 
     Parameters
     ----------
     x_hat, x : arrays of shape (n,) or (b, n)
     conjugation : bool
-        Whether the conjugate of x_hat is as good, as where complex signals are measured by real symmetric matrices.
+        Whether the conjugate of x_hat counts as the same signal. It does if real symmetric matrices measure a complex
+        signal.
     signed : bool
-        Whether the sign counts, as where it is known: `‖x_hat − x‖/‖x‖`.
+        Whether the sign counts, because it is known: `‖x_hat − x‖/‖x‖`.
+    gauge : str, optional
+        `Solution.gauge`: everything that the measurements cannot tell, in place of `conjugation`. For an
+        autocorrelation (`ShiftTensor`) these are also translations and the reflection.
 
     Returns
     -------
@@ -558,7 +602,16 @@ def distance(x_hat: ArrayLike, x: ArrayLike, *, conjugation: bool = False, signe
     >>> import fastquad as fq
     >>> fq.distance([-3.0, 0.0], [3.0, 4.0])
     0.8
+
+    An autocorrelation leaves open where a signal begins:
+
+    >>> A, x = fq.ShiftTensor(5), [1.0, 0.0, 2.0, 0.0, 0.0]
+    >>> solution = fq.solve(A, A.measure(x), prior=fq.Discrete([0, 1, 2]))
+    >>> bool(fq.distance(solution.x, x, gauge=solution.gauge) < 1e-6)
+    True
     """
+    if gauge is not None:
+        return _up_to_gauge(x_hat, x, gauge, signed)
     x_hat, x = arguments.array(x_hat, "x_hat", finite=False), arguments.array(x, "x", finite=False)
     if x.ndim not in (1, 2) or x_hat.shape != x.shape:
         raise ValueError(f"`x_hat` must have the shape of `x`, (n,) or (b, n), got {x_hat.shape} and {x.shape}.")
@@ -575,6 +628,29 @@ def distance(x_hat: ArrayLike, x: ArrayLike, *, conjugation: bool = False, signe
         unreachable = np.where(nearest == 0, 0.0, np.where(np.isnan(nearest), np.nan, np.inf))
         relative = np.divide(nearest, scale, out=unreachable, where=scale != 0)
     return float(relative) if x.ndim == 1 else relative
+
+
+_MOVED = re.compile(r"translation and reflection of (\d+)(?: in (\d+))?")
+
+
+def _up_to_gauge(x_hat: ArrayLike, x: ArrayLike, gauge: str, signed: bool) -> Any:
+    """The distance up to all that a gauge names: see `Solution.gauge`."""
+    first, _, more = arguments.text(gauge, "gauge").partition(", ")
+    moved = _MOVED.fullmatch(more)
+    if first not in ("sign", "phase", "phase and conjugation") or (more and moved is None):
+        raise ValueError(f"`gauge` must be what a solution has as its `gauge`, got {gauge!r}.")
+    conjugation = first == "phase and conjugation"
+    if moved is None:
+        return distance(x_hat, x, conjugation=conjugation, signed=signed)
+    x_hat, x = arguments.array(x_hat, "x_hat", finite=False), arguments.array(x, "x", finite=False)
+    n, room = int(moved[1]), int(moved[2] or moved[1])
+    if x_hat.shape != x.shape or x.shape[-1:] != (n,):
+        raise ValueError(f"`x_hat` and `x` must have shape ({n},) or (b, {n}), got {x_hat.shape} and {x.shape}.")
+    zeros = np.zeros((*x.shape[:-1], room - n))
+    x_hat, x = np.concatenate([x_hat, zeros], axis=-1), np.concatenate([x, zeros], axis=-1)
+    ways = [np.roll(each, by, axis=-1) for each in (x_hat, x_hat[..., ::-1]) for by in range(room)]
+    nearest = np.min([distance(way, x, conjugation=conjugation, signed=signed) for way in ways], axis=0)
+    return float(nearest) if x.ndim == 1 else nearest
 
 
 def _up_to_phase(x_hat: Number, x: Number) -> Float:

@@ -44,7 +44,7 @@ class PriorCheck:
     Examples
     --------
     >>> import fastquad as fq
-    >>> check = fq.check_prior(fq.Sparse(nonnegative=True), n=20)
+    >>> check = fq.testing.check_prior(fq.Sparse(nonnegative=True), n=20)
     >>> check.ok, check.problems
     (True, [])
     """
@@ -77,7 +77,7 @@ def check_prior(prior: Prior, n: int, *, rng: Any = None) -> PriorCheck:
     Examples
     --------
     >>> import fastquad as fq
-    >>> fq.check_prior(fq.PiecewiseConstant(), n=20).ok
+    >>> fq.testing.check_prior(fq.PiecewiseConstant(), n=20).ok
     True
     """
     if not isinstance(prior, Prior):
@@ -139,7 +139,7 @@ class GradientCheck:
     --------
     >>> import fastquad as fq
     >>> problem = fq.problems.gaussian(m=8, n=5, rng=0)
-    >>> check = fq.check_gradient(problem.A)
+    >>> check = fq.testing.check_gradient(problem.A)
     >>> check.ok, max(check.errors.values()) <= check.tol
     (True, True)
     """
@@ -175,7 +175,7 @@ def check_gradient(A: Any, x: ArrayLike | None = None, *, tol: float = 1e-6, rng
     Examples
     --------
     >>> import fastquad as fq
-    >>> report = fq.check_gradient(fq.problems.gaussian(m=8, n=5, rng=0).A)
+    >>> report = fq.testing.check_gradient(fq.problems.gaussian(m=8, n=5, rng=0).A)
     >>> report.ok, sorted(report.errors)[:3]
     (True, ['adjoint', 'along', 'along several'])
     """

@@ -86,9 +86,9 @@ METHODS = {
     "lm": {"method": "lm"},
     "twf": {"method": fq.TWF(beta=4.0)},
     "twf, exact steps": {"method": fq.TWF(beta=4.0, step="exact"), "max_iter": 60},
-    "wf, exact steps": {"method": fq.WF(start="full", step="exact")},
-    "spf": {"method": fq.SPF(k=K)},
-    "sgn": {"method": fq.SGN(k=K)},
+    "wf, exact steps": {"method": fq.methods.WF(start="full", step="exact")},
+    "spf": {"method": fq.methods.SPF(k=K)},
+    "sgn": {"method": fq.methods.SGN(k=K)},
     "noise": {"method": "auto", "noise": 0.1},
 }
 
@@ -186,7 +186,7 @@ def test_a_larger_budget_goes_on(problem, path, fuse, method, limit):
         assert counts["answered"] < expected.n_iter
 
 
-@pytest.mark.parametrize("method", [fq.TWF(), fq.WF()], ids=["twf", "wf"])
+@pytest.mark.parametrize("method", [fq.TWF(), fq.methods.WF()], ids=["twf", "wf"])
 def test_a_larger_budget_goes_on_with_the_signals_of_a_batch_that_need_it(path, fuse, method):
     """A batch has ended only when all of its signals have: one that is out of budget can still go on."""
     batch = fq.problems.gaussian(m=M, n=N, k=K, n_signals=2, rng=0)
@@ -278,7 +278,7 @@ from fastquad.engine import checkpoint
 
 checkpoint._WRITE_SPEED, checkpoint._INTERVAL = 1e99, 0.0
 
-class Slow(fq.RawTensor):
+class Slow(fq.types.RawTensor):
     def _apply(self, *arguments):
         time.sleep(PAUSE)
         return super()._apply(*arguments)

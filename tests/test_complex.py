@@ -56,8 +56,8 @@ def test_a_real_tensor_measures_complex_signals():
     ("method", "m", "n", "k"),
     [
         ("auto", 90, 30, 30), ("auto", 40, 60, 3), ("auto", 70, 40, 12), ("amp", 70, 40, 10), ("lm", 100, 30, 30),
-        ("pursuit", 40, 60, 3), (fq.TWF(), 160, 40, 4), (fq.TWF(threshold="hard"), 160, 40, 4), (fq.WF(), 200, 40, 10),
-        (fq.SGN(k=4), 160, 40, 4),
+        ("pursuit", 40, 60, 3), (fq.TWF(), 160, 40, 4), (fq.TWF(threshold="hard"), 160, 40, 4), (fq.methods.WF(), 200, 40, 10),
+        (fq.methods.SGN(k=4), 160, 40, 4),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("packed", [False, True])
@@ -77,7 +77,7 @@ def test_spf_finds_complex_signals_with_matrices_that_are_not_hermitian():
     A = rng.standard_normal((200, 40, 40)) + 1j * rng.standard_normal((200, 40, 40))
     x = sparse_signal(40, 3, rng)
     y = fq.as_measurements(A).measure(x)
-    solution = fq.solve(A, y, method=fq.SPF(k=3))
+    solution = fq.solve(A, y, method=fq.methods.SPF(k=3))
     assert fq.distance(solution.x, x) < 1e-7
 
 
@@ -226,10 +226,10 @@ def test_the_sentence_says_up_to_a_phase():
 
 def test_spectral_init_of_a_complex_signal():
     H, y, x = problem(400, 50, 2)
-    start = fq.spectral_init(H, y)
+    start = fq.methods.spectral_init(H, y)
     assert start.dtype == np.complex128
     assert fq.distance(start, x) < 0.5
-    assert fq.distance(fq.spectral_init(H, y, support=np.flatnonzero(x)), x) < 0.5
+    assert fq.distance(fq.methods.spectral_init(H, y, support=np.flatnonzero(x)), x) < 0.5
 
 
 # -- what is proven -------------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ class Linear(fq.decoders.BaseDecoder):
         return self.forward(Z), np.broadcast_to(self.J, (len(Z), *self.J.shape))
 
 
-@pytest.mark.parametrize("method", [None, fq.PGD(projection="lm")])
+@pytest.mark.parametrize("method", [None, fq.methods.PGD(projection="lm")])
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_decoder_with_two_outputs_an_entry_makes_complex_signals(method, packed):
     rng = np.random.default_rng(0)

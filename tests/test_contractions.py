@@ -183,7 +183,7 @@ def test_a_sparse_signal_reads_its_rows_alone():
         else:  # which `pack` would refuse
             blocks = fq.pack(array).blocks.copy()
             blocks[fq.pack(np.isnan(poisoned)).blocks != 0] = np.nan
-            A = fq.PackedTensor(blocks, 9, 40)
+            A = fq.types.PackedTensor(blocks, 9, 40)
         x = np.zeros(40)
         x[[3, 38]] = 1.0, -2.0
         np.testing.assert_allclose(A.products(x), naive.products(array, x), rtol=1e-12)

@@ -88,7 +88,7 @@ def test_very_sparse_signals_are_found_in_a_part_of_a_pass(n, k, m):
     assert solution.n_passes < 0.5
 
 
-@pytest.mark.parametrize("method", ["pursuit", "amp", "lm", fq.SGN(k=5)])
+@pytest.mark.parametrize("method", ["pursuit", "amp", "lm", fq.methods.SGN(k=5)])
 def test_each_part_on_its_own(method):
     problem = fq.problems.gaussian(m=90, n=40, k=5, rng=1)
     solution = fq.solve(problem.A, problem.y, method=method)

@@ -175,7 +175,7 @@ def test_parts_go_with_the_threads(edges, threads, parts):
 
 
 @pytest.mark.parametrize(
-    ("method", "steps"), [("auto", None), ("amp", 8), ("pursuit", None), (fq.SPF(k=4, max_inner=3), 3), (fq.TWF(), 20)]
+    ("method", "steps"), [("auto", None), ("amp", 8), ("pursuit", None), (fq.methods.SPF(k=4, max_inner=3), 3), (fq.TWF(), 20)]
 )
 def test_the_same_solve_as_on_one_machine(method, steps, client):
     problem = fq.problems.gaussian(m=90, n=40, k=4, rng=0)
@@ -190,7 +190,7 @@ def test_a_dask_array_is_solved_by_the_current_client(client):
     problem = fq.problems.gaussian(m=60, n=20, k=2, rng=0)
     array = da.from_array(problem.A, chunks=(10, 20, 20))
     with client.as_current():
-        assert isinstance(fq.as_measurements(array), fq.DistributedTensor)
+        assert isinstance(fq.as_measurements(array), fq.types.DistributedTensor)
         solution = fq.solve(array, problem.y)
     assert solution.success
     assert fq.distance(solution.x, problem.x) < 1e-9
@@ -247,7 +247,7 @@ def test_a_worker_killed_in_mid_solve_does_not_change_the_answer(mortals, tmp_pa
 def test_a_dask_array_without_a_client_is_computed_where_it_fits(monkeypatch):
     A = np.random.default_rng(0).standard_normal((20, 5, 5)).astype(np.float32)
     array = da.from_array(A, chunks=(3, 5, 2))
-    assert isinstance(fq.as_measurements(array), fq.RawTensor)
+    assert isinstance(fq.as_measurements(array), fq.types.RawTensor)
     chunks = fq.as_measurements(array, memory=100)
     assert isinstance(chunks, ChunkedTensor)
     for batch in (None, 3):

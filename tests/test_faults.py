@@ -12,7 +12,7 @@ from hanging import deadline
 
 import fastquad as fq
 
-METHODS = ["auto", "pursuit", "amp", "lm", "twf", "wf", fq.SPF(k=3), fq.SGN(k=3)]
+METHODS = ["auto", "pursuit", "amp", "lm", "twf", "wf", fq.methods.SPF(k=3), fq.methods.SGN(k=3)]
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +44,13 @@ def test_measurements_that_are_all_the_same(method, mean):
     assert not solution.success
 
 
-class Frozen(fq.RawTensor):
+class Frozen(fq.types.RawTensor):
     """Measurements whose answers must not be written to, as those of some libraries."""
 
 
 def _frozen(name):
     def answer(self, *arguments):
-        found = getattr(fq.RawTensor, name)(self, *arguments)
+        found = getattr(fq.types.RawTensor, name)(self, *arguments)
         for array in found if isinstance(found, tuple) else (found,):
             array.flags.writeable = False
         return found

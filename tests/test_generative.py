@@ -159,7 +159,7 @@ def test_decoder_taken_as_it_is():
     solution = fq.solve(A, Y, prior=prior)
     for x_hat, x in zip(solution.x, X, strict=True):
         assert fq.distance(x_hat, x) < 1e-10
-    for method, least in (("ppower", 0.8), (fq.PGD(projection="lm"), 0.98), (fq.PGD(), 0.95)):
+    for method, least in (("ppower", 0.8), (fq.methods.PGD(projection="lm"), 0.98), (fq.methods.PGD(), 0.95)):
         prior, A, X, Y = small_problem(m=300, b=4, normalize=False)
         found = fq.solve(A, Y, prior=prior, method=method).x
         assert (cosines(found, X) > least).all()
@@ -175,7 +175,7 @@ def test_automatic_method_is_latent():
     assert solution.n_passes < 12
 
 
-@pytest.mark.parametrize("method", ["latent", "pgd", "ppower", fq.PGD(projection="lm")], ids=str)
+@pytest.mark.parametrize("method", ["latent", "pgd", "ppower", fq.methods.PGD(projection="lm")], ids=str)
 def test_batch_gives_what_each_signal_gives_alone(method):
     prior, A, _, Y = small_problem(m=60, b=3)
     together = fq.solve(A, Y, prior=prior, method=method, rng=5)
@@ -218,7 +218,7 @@ class Counting(fq.Measurements):
 def test_a_batch_shares_its_passes():
     prior, A, _, Y = small_problem(m=60, b=10)
     counting = Counting(A)
-    solution = fq.solve(counting, Y, prior=prior, method=fq.PGD(min_step=0.0))
+    solution = fq.solve(counting, Y, prior=prior, method=fq.methods.PGD(min_step=0.0))
     # The start has one vector for all; each of the further passes has all ten.
     assert counting.calls == [("products", (40,))] + [("products", (40, 10))] * 11
     assert (solution.n_passes == 12).all()
@@ -393,11 +393,11 @@ def test_what_is_wrong_is_said():
     with pytest.raises(ValueError, match="'pgd' needs a generative prior"):
         fq.solve(A, Y[0], method="pgd")
     with pytest.raises(ValueError, match="`projection` must be 'adam' or 'lm', got 'sgd'"):
-        fq.PGD(projection="sgd")
+        fq.methods.PGD(projection="sgd")
     with pytest.raises(ValueError, match="`restarts` must be at least 1"):
-        fq.PPower(restarts=0)
+        fq.methods.PPower(restarts=0)
     with pytest.raises(ValueError, match="`basis` must be at least 1"):
-        fq.LatentLM(basis=0)
+        fq.methods.LatentLM(basis=0)
     with pytest.raises(ValueError, match=r"`v` must have shape \(40,\) or \(b, 40\), got \(3,\)"):
         prior.project(np.zeros(3))
     with pytest.raises(ValueError, match="`method` must be 'adam' or 'lm', got 'newton'"):

@@ -125,8 +125,8 @@ def test_a_problem_is_shown_in_one_line(problem):
 def test_state_and_solver_are_public(problem):
     seen = []
     fq.solve(problem.A, problem.y, callback=seen.append)
-    assert all(isinstance(state, fq.State) for state in seen)
-    assert isinstance(fq.TWF(), fq.Solver)
+    assert all(isinstance(state, fq.methods.State) for state in seen)
+    assert isinstance(fq.TWF(), fq.methods.Solver)
 
 
 @pytest.mark.parametrize(

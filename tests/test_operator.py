@@ -49,16 +49,16 @@ def test_agrees_with_the_matrices(complex_signals, given, batch):
         expected = getattr(naive, name)(array, *[np.asarray(each) for each in arguments])
         assert relative_error(getattr(A, name)(*arguments), expected) < 1e-12, name
     np.testing.assert_allclose(A.matrices(2, 5), naive.sym(array)[2:5], rtol=1e-12, atol=1e-12)
-    assert fq.check_gradient(A).ok
+    assert fq.testing.check_gradient(A).ok
 
 
 def test_a_wrong_derivative_is_found():
     measure, jvp, vjp = functions(np.random.default_rng(0).standard_normal((9, 5, 5)))
     wrong = fq.OperatorTensor(measure, jvp, lambda x, w: vjp(x, w) / 2, m=9, n=5)
-    assert not fq.check_gradient(wrong).ok
+    assert not fq.testing.check_gradient(wrong).ok
     conjugated = functions(complex_normal(np.random.default_rng(0), 9, 5, 5))
     wrong = fq.OperatorTensor(*conjugated[:2], lambda x, w: conjugated[2](x, w).conj(), m=9, n=5, dtype=complex)
-    assert not fq.check_gradient(wrong).ok
+    assert not fq.testing.check_gradient(wrong).ok
 
 
 def test_how_functions_are_called():
@@ -135,12 +135,12 @@ def test_a_linear_operator_of_scipy(dtype):
     B = complex_normal(rng, 80, 12) if dtype is complex else rng.standard_normal((80, 12))
     A = fq.OperatorTensor.from_linear_operator(aslinearoperator(B))
     assert A.dtype == dtype
-    assert fq.check_gradient(A).ok
+    assert fq.testing.check_gradient(A).ok
     x = complex_normal(rng, 12) if dtype is complex else rng.standard_normal(12)
     solution = fq.solve(A, np.abs(B @ x) ** 2)
     assert fq.distance(solution.x, x) < 1e-9
     real = fq.OperatorTensor.from_linear_operator(aslinearoperator(B), dtype=float)  # of real x
-    assert fq.check_gradient(real).ok
+    assert fq.testing.check_gradient(real).ok
     with pytest.raises(TypeError, match=r"`B` must be a linear operator .* got ndarray"):
         fq.OperatorTensor.from_linear_operator(B)
     with pytest.raises(TypeError, match=r"fastquad.OperatorTensor.from_linear_operator"):
@@ -154,7 +154,7 @@ def test_a_function_of_jax(dtype):
     B = (complex_normal(rng, 60, 10) if dtype == "complex64" else rng.standard_normal((60, 10))).astype(dtype)
     A = fq.OperatorTensor.from_jax(lambda x: jax.numpy.abs(B @ x) ** 2, 10, dtype=dtype)
     assert (A.m, A.n, A.dtype) == (60, 10, dtype)
-    assert fq.check_gradient(A, tol=1e-4).ok
+    assert fq.testing.check_gradient(A, tol=1e-4).ok
     x = complex_normal(rng, 10) if dtype == "complex64" else rng.standard_normal(10)
     assert fq.distance(fq.solve(A, np.abs(B @ x) ** 2).x, x) < 1e-4
     with pytest.raises(ValueError, match="`function` must give real numbers of shape"):
@@ -186,7 +186,7 @@ def test_a_physics_of_deepinv(dtype):
     A = fq.OperatorTensor.from_deepinv(Physics(torch, B), (1, 3, 4), dtype=dtype)
     assert (A.m, A.n) == (100, 12)
     tol = 1e-10 if dtype == "complex128" else 1e-4
-    assert fq.check_gradient(A, tol=tol).ok
+    assert fq.testing.check_gradient(A, tol=tol).ok
     x = complex_normal(rng, 12)
     assert fq.distance(fq.solve(A, np.abs(B @ x) ** 2).x, x) < 10 * tol
 

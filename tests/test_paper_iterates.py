@@ -54,7 +54,7 @@ def test_twf_where_the_iterates_are_sparse(problem, tensor):
 
 def test_wf(problem, tensor):
     expected = paper.twf(problem.A, problem.y, N_STEPS, beta=0.0)
-    assert_agree(iterates(tensor, problem.y, fq.WF(), N_STEPS), expected)
+    assert_agree(iterates(tensor, problem.y, fq.methods.WF(), N_STEPS), expected)
 
 
 def test_twf_with_a_known_support(problem, tensor):
@@ -92,14 +92,14 @@ def test_spf_on_the_matrices_as_given(problem, tmp_path):
     np.save(path, problem.A)
     expected = paper.spf(problem.A, problem.y, k=5, T=5)
     for tensor in (problem.A, path):
-        assert_agree(iterates(tensor, problem.y, fq.SPF(k=5), 5), expected)
+        assert_agree(iterates(tensor, problem.y, fq.methods.SPF(k=5), 5), expected)
 
 
 def test_spf_on_a_packed_tensor(problem):
     """A packed tensor is symmetric, so there SPF works with the symmetric part."""
     symmetric = (problem.A + problem.A.transpose(0, 2, 1)) / 2
     expected = paper.spf(symmetric, problem.y, k=5, T=5)
-    assert_agree(iterates(fq.pack(problem.A), problem.y, fq.SPF(k=5), 5), expected)
+    assert_agree(iterates(fq.pack(problem.A), problem.y, fq.methods.SPF(k=5), 5), expected)
 
 
 @pytest.mark.parametrize("support", ["estimated", "full", "given"])
@@ -109,13 +109,13 @@ def test_spectral_init(problem, tensor, support):
         expected = np.zeros(40)
         S = paper.spectral_matrix(problem.A, problem.y)[np.ix_(block, block)]
         expected[block] = paper.norm_estimate(problem.y) * paper.leading_unit_eigenvector(S)
-        got = fq.spectral_init(tensor, problem.y, support=block)
+        got = fq.methods.spectral_init(tensor, problem.y, support=block)
     elif support == "full":
         expected = paper.standard_spectral_start(problem.A, problem.y)
-        got = fq.spectral_init(tensor, problem.y, support="full")
+        got = fq.methods.spectral_init(tensor, problem.y, support="full")
     else:
         expected = paper.spectral_start(problem.A, problem.y, alpha=0.3, phi=2.0)
-        got = fq.spectral_init(tensor, problem.y, alpha=0.3, norm=2.0)
+        got = fq.methods.spectral_init(tensor, problem.y, alpha=0.3, norm=2.0)
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12 * np.linalg.norm(expected))
 
 
@@ -123,5 +123,5 @@ def test_spectral_init_by_an_iterative_eigensolver():
     """Above 200 coordinates the eigenvector comes from Lanczos."""
     problem = fq.problems.gaussian(m=30, n=230, k=2, rng=0)
     expected = paper.standard_spectral_start(problem.A, problem.y)
-    got = fq.spectral_init(problem.A, problem.y, support="full")
+    got = fq.methods.spectral_init(problem.A, problem.y, support="full")
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-9)

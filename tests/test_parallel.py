@@ -158,7 +158,7 @@ def test_a_decoder_has_the_threads_of_blas():
     A = np.random.default_rng(0).standard_normal((3, 784, 784), dtype=np.float32)
     prior = fq.Generative(fq.decoders.mnist())
     # Adam through a compiled network has threads of its own.
-    for method, own in (("latent", True), (fq.PPower(projection="lm"), True), ("ppower", threads.cores() > 4)):
+    for method, own in (("latent", True), (fq.methods.PPower(projection="lm"), True), ("ppower", threads.cores() > 4)):
         fq.solve(A, np.ones(3), prior=prior, method=method, max_iter=1)
         before, inside = blas_threads(), []
         fq.solve(

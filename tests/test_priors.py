@@ -127,7 +127,7 @@ def test_a_fit_with_as_many_numbers_as_measurements_does_not_end_the_search():
     assert fq.distance(patient.x, x, signed=True) < 1e-9
 
 
-@pytest.mark.parametrize("method", [fq.TWF(beta=1.0), fq.WF(start="full", step="exact")])
+@pytest.mark.parametrize("method", [fq.TWF(beta=1.0), fq.methods.WF(start="full", step="exact")])
 def test_nonnegative_in_a_flow(method):
     rng = np.random.default_rng(23)
     A, x = gaussian(120, 40, rng), nonnegative_signal(40, 8, rng)
@@ -462,7 +462,7 @@ def test_a_basis_that_is_not_stored():
     rng = np.random.default_rng(18)
     A, D = gaussian(40, 30, rng), basis.matrix("dct", 30)[:, :20]
     tensor = BasisTensor(fq.as_measurements(A), D)
-    assert fq.check_gradient(tensor).ok
+    assert fq.testing.check_gradient(tensor).ok
     x = D @ sparse_signal(20, 3, rng)
     solution = fq.solve(tensor, fq.measure(A, x))
     assert fq.distance(D @ solution.x, x) < 1e-9
@@ -571,10 +571,10 @@ def test_check_prior_tells_what_is_wrong():
         def denoise(self, b, a):
             return b[:-1], b[:-1] ** 2
 
-    assert fq.check_prior(fq.Sparse(nonnegative=True, groups=np.arange(20) // 2), n=20).ok
-    assert fq.check_prior(fq.Discrete([-1, 0, 1]), n=20).ok
-    assert "must be a posterior" in fq.check_prior(NotAPosterior(), n=5).problems[0]
-    assert "must give a finite mean of shape (5,)" in fq.check_prior(Short(), n=5).problems[0]
+    assert fq.testing.check_prior(fq.Sparse(nonnegative=True, groups=np.arange(20) // 2), n=20).ok
+    assert fq.testing.check_prior(fq.Discrete([-1, 0, 1]), n=20).ok
+    assert "must be a posterior" in fq.testing.check_prior(NotAPosterior(), n=5).problems[0]
+    assert "must give a finite mean of shape (5,)" in fq.testing.check_prior(Short(), n=5).problems[0]
 
 
 def test_the_values_of_ones_own_prior_are_counted():

@@ -14,9 +14,9 @@ METHODS = {
     "twf": fq.TWF(),
     "twf, hard": fq.TWF(threshold="hard", beta=2.0),
     "twf, exact steps": fq.TWF(step="exact", beta=2.0),
-    "wf": fq.WF(),
-    "wf, exact steps": fq.WF(step="exact", start="full"),
-    "spf": fq.SPF(k=3),
+    "wf": fq.methods.WF(),
+    "wf, exact steps": fq.methods.WF(step="exact", start="full"),
+    "spf": fq.methods.SPF(k=3),
 }
 
 
@@ -48,10 +48,10 @@ def test_recovers(problem, method):
 def test_names_are_the_default_objects(problem):
     for name in ("twf", "wf"):
         by_name = fq.solve(problem.A, problem.y, method=name, max_iter=30)
-        by_object = fq.solve(problem.A, problem.y, method=getattr(fq, name.upper())(), max_iter=30)
+        by_object = fq.solve(problem.A, problem.y, method=getattr(fq.methods, name.upper())(), max_iter=30)
         np.testing.assert_array_equal(by_name.x, by_object.x)
     by_name = fq.solve(problem.A, problem.y, method="spf", prior=fq.Sparse(k=3))
-    np.testing.assert_array_equal(by_name.x, fq.solve(problem.A, problem.y, method=fq.SPF(k=3)).x)
+    np.testing.assert_array_equal(by_name.x, fq.solve(problem.A, problem.y, method=fq.methods.SPF(k=3)).x)
 
 
 def test_input_is_not_modified(problem, method):
@@ -167,7 +167,7 @@ def test_a_batch_of_one_keeps_its_shape(problem):
     assert solution.success.tolist() == [True]
 
 
-class Counting(fq.RawTensor):
+class Counting(fq.types.RawTensor):
     """Counts how often A is read."""
 
     def __init__(self, array):
@@ -181,7 +181,7 @@ class Counting(fq.RawTensor):
 
 def test_a_batch_shares_its_passes(batch):
     A = Counting(batch.A)
-    solution = fq.solve(A, batch.y, method=fq.WF(start="full"), max_iter=50)
+    solution = fq.solve(A, batch.y, method=fq.methods.WF(start="full"), max_iter=50)
     assert A.passes == 50
     assert (solution.n_iter == 50).all()
     # And the weighted sum of the start.
@@ -207,9 +207,9 @@ def test_the_callback_stops_one_signal_of_a_batch(batch):
 
 
 def test_one_pass_a_step(problem):
-    solution = fq.solve(problem.A, problem.y, method=fq.WF(start="full"), max_iter=30)
+    solution = fq.solve(problem.A, problem.y, method=fq.methods.WF(start="full"), max_iter=30)
     np.testing.assert_allclose(np.diff(solution.history["n_passes"]), 1.0)
-    exact = fq.solve(problem.A, problem.y, method=fq.WF(start="full", step="exact"), max_iter=30)
+    exact = fq.solve(problem.A, problem.y, method=fq.methods.WF(start="full", step="exact"), max_iter=30)
     np.testing.assert_allclose(np.diff(exact.history["n_passes"]), 1.0)
     exact = fq.solve(problem.A, problem.y, method=fq.TWF(start="full", step="exact", beta=0.0), max_iter=30)
     np.testing.assert_allclose(np.diff(exact.history["n_passes"]), 2.0)
@@ -227,7 +227,7 @@ def test_sparse_iterates_read_their_rows_only():
     assert start.n_passes == pytest.approx(read / (100 * 101 / 2))
 
 
-class Asks(fq.Solver):
+class Asks(fq.methods.Solver):
     """Asks for the diagonals `times` times, and twice for a pass."""
 
     name = "asks"
@@ -260,8 +260,8 @@ def test_diagonals_are_read_and_charged_once(make, batch):
 
 
 def test_exact_steps_take_fewer_passes(problem):
-    fixed = fq.solve(problem.A, problem.y, method=fq.WF(start="full"))
-    exact = fq.solve(problem.A, problem.y, method=fq.WF(start="full", step="exact"))
+    fixed = fq.solve(problem.A, problem.y, method=fq.methods.WF(start="full"))
+    exact = fq.solve(problem.A, problem.y, method=fq.methods.WF(start="full", step="exact"))
     assert exact.success
     assert exact.n_passes < 0.5 * fixed.n_passes
     assert (np.diff(exact.history["residual"]) < 1e-12).all()
@@ -366,7 +366,7 @@ def test_known_support(problem):
     ids=["zero", "zero, large", "skew", "negative"],
 )
 def test_measurements_that_nothing_explains(A, y):
-    for method in (fq.TWF(), fq.WF(start="full"), fq.WF(step="exact"), fq.TWF(step="exact"), fq.SPF(k=1)):
+    for method in (fq.TWF(), fq.methods.WF(start="full"), fq.methods.WF(step="exact"), fq.TWF(step="exact"), fq.methods.SPF(k=1)):
         solution = fq.solve(A, y, method=method)
         assert not solution.success
         assert np.isfinite(solution.x).all()
@@ -375,7 +375,7 @@ def test_measurements_that_nothing_explains(A, y):
 
 @pytest.mark.parametrize("m", [1, 4])
 def test_one_unknown(m):
-    for method in (fq.TWF(), fq.WF(start="full"), fq.WF(step="exact"), fq.TWF(step="exact"), fq.SPF(k=1)):
+    for method in (fq.TWF(), fq.methods.WF(start="full"), fq.methods.WF(step="exact"), fq.TWF(step="exact"), fq.methods.SPF(k=1)):
         solution = fq.solve(np.ones((m, 1, 1)), np.full(m, 4.0), method=method)
         assert abs(solution.x[0]) == pytest.approx(2.0)
         assert solution.status is (Status.UNDECIDED if m == 1 else Status.EXACT)
@@ -408,9 +408,9 @@ def test_distance():
 
 
 def test_check_gradient(problem):
-    assert fq.check_gradient(problem.A).ok
-    assert fq.check_gradient(problem.A, problem.x, rng=1).ok
-    assert fq.check_gradient(problem.A.astype(np.float32)).ok
+    assert fq.testing.check_gradient(problem.A).ok
+    assert fq.testing.check_gradient(problem.A, problem.x, rng=1).ok
+    assert fq.testing.check_gradient(problem.A.astype(np.float32)).ok
 
 
 @pytest.mark.parametrize(
@@ -426,6 +426,6 @@ def test_check_gradient(problem):
     ],
 )
 def test_check_gradient_finds_the_error(problem, name, broken):
-    report = fq.check_gradient(type("Broken", (fq.RawTensor,), broken)(problem.A))
+    report = fq.testing.check_gradient(type("Broken", (fq.types.RawTensor,), broken)(problem.A))
     assert not report.ok
     assert report.errors[name] > 1e-3

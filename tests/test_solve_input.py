@@ -78,7 +78,7 @@ def test_bad_A(A, error):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("method", ["twf", "wf", fq.SPF(k=3), fq.TWF(start="full"), fq.WF(step="exact")])
+@pytest.mark.parametrize("method", ["twf", "wf", fq.methods.SPF(k=3), fq.TWF(start="full"), fq.methods.WF(step="exact")])
 def test_non_finite_A_is_found_on_the_way(problem, bad, method):
     A = problem.A.copy()
     # Within the support of x, off the diagonal: every method reads it sooner or later.
@@ -188,8 +188,8 @@ def test_endless_budgets(problem):
         (3, TypeError, "`method` must be a name or a solver object such as fastquad.TWF(), got int."),
         (None, TypeError, "`method` must be a name or a solver object such as fastquad.TWF(), got NoneType."),
         (fq.TWF, TypeError, "`method` must be a name or a solver object such as fastquad.TWF(), got the class TWF."),
-        ("spf", ValueError, "`k` must be given to SPF: method=fastquad.SPF(k=...) or prior=fastquad.Sparse(k=...)."),
-        (fq.SPF(k=13), ValueError, "`k` must be at most n = 12, got 13."),
+        ("spf", ValueError, "`k` must be given to SPF: method=fastquad.methods.SPF(k=...) or prior=fastquad.Sparse(k=...)."),
+        (fq.methods.SPF(k=13), ValueError, "`k` must be at most n = 12, got 13."),
     ],
 )
 def test_bad_method(problem, method, error, words):
@@ -212,8 +212,8 @@ def test_unknown_options_of_solve(problem, option, words):
     ("make", "error", "words"),
     [
         (lambda: fq.TWF(alfa=1), TypeError, "TWF has no option `alfa`; did you mean `alpha`?"),
-        (lambda: fq.WF(beta=1), TypeError, "WF has no option `beta`"),
-        (lambda: fq.WF(zzz=1), TypeError, "it has `alpha`, `mu`, `step`, `start`."),
+        (lambda: fq.methods.WF(beta=1), TypeError, "WF has no option `beta`"),
+        (lambda: fq.methods.WF(zzz=1), TypeError, "it has `alpha`, `mu`, `step`, `start`."),
         (lambda: fq.TWF(0.5), TypeError, "TWF takes its options by name"),
         (lambda: fq.TWF(alpha=-1), ValueError, "`alpha` must be a number, at least 0, got -1."),
         (lambda: fq.TWF(beta="big"), TypeError, "`beta` must be a number, at least 0, got 'big'."),
@@ -221,9 +221,9 @@ def test_unknown_options_of_solve(problem, option, words):
         (lambda: fq.TWF(step="exakt"), ValueError, "got 'exakt'; did you mean 'exact'?"),
         (lambda: fq.TWF(start="empty"), ValueError, "`start` must be 'estimated' or 'full', got 'empty'."),
         (lambda: fq.TWF(threshold="smooth"), ValueError, "`threshold` must be 'soft', 'hard' or a function"),
-        (lambda: fq.SPF(k=0), ValueError, "`k` must be a positive integer, got 0."),
-        (lambda: fq.SPF(k=2.0), TypeError, "`k` must be a positive integer, got 2.0."),
-        (lambda: fq.SPF(max_inner=0), ValueError, "`max_inner` must be a positive integer, got 0."),
+        (lambda: fq.methods.SPF(k=0), ValueError, "`k` must be a positive integer, got 0."),
+        (lambda: fq.methods.SPF(k=2.0), TypeError, "`k` must be a positive integer, got 2.0."),
+        (lambda: fq.methods.SPF(max_inner=0), ValueError, "`max_inner` must be a positive integer, got 0."),
         (lambda: fq.Sparse(k=-1), ValueError, "`k` must be a positive integer, got -1."),
         (lambda: fq.Sparse(support=[]), ValueError, "`support` must be a non-empty list of integers"),
         (lambda: fq.Sparse(support=[0.5]), ValueError, "`support` must be a non-empty list of integers"),
@@ -243,7 +243,7 @@ def test_bad_prior(problem):
     refused(ValueError, "`support` must lie between 0 and 11, got 12.", problem.A, problem.y,
             prior=fq.Sparse(support=[3, 12]))  # fmt: skip
     refused(ValueError, "`method` must be able to use the known support", problem.A, problem.y,
-            prior=fq.Sparse(support=[3]), method=fq.SPF(k=1))  # fmt: skip
+            prior=fq.Sparse(support=[3]), method=fq.methods.SPF(k=1))  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -278,13 +278,13 @@ def test_a_class_of_solver_shows_its_options():
 )
 def test_bad_spectral_init(problem, options, error, words):
     with pytest.raises(error, match=re.escape(words)):
-        fq.spectral_init(problem.A, problem.y, **options)
+        fq.methods.spectral_init(problem.A, problem.y, **options)
 
 
 def test_spectral_init_takes_one_signal(problem):
     with pytest.raises(ValueError, match=re.escape("`y` must have shape (40,), got (1, 40).")):
-        fq.spectral_init(problem.A, problem.y[None])
-    assert not fq.spectral_init(problem.A, np.zeros(40)).any()
+        fq.methods.spectral_init(problem.A, problem.y[None])
+    assert not fq.methods.spectral_init(problem.A, np.zeros(40)).any()
 
 
 def test_bad_measure(problem):

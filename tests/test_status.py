@@ -113,7 +113,7 @@ def test_max_time(easy):
     assert solution.n_iter == 1
 
 
-@pytest.mark.parametrize("method", [fq.WF(mu=30.0, step="constant"), fq.TWF(mu=30.0)])
+@pytest.mark.parametrize("method", [fq.methods.WF(mu=30.0, step="constant"), fq.TWF(mu=30.0)])
 def test_diverged(easy, method):
     solution = check(fq.solve(easy.A, easy.y, method=method), Status.DIVERGED)
     assert np.isfinite(solution.x).all()
@@ -154,7 +154,7 @@ def test_ambiguous():
 def test_an_answer_that_a_budget_ends_on_is_doubted_too():
     """The rule is one: the same fit is not exact because `max_iter` ended the run on it."""
     problem = fq.problems.simulate(m=24, n=24, k=3, ensemble="toeplitz", rng=0)
-    for method in ("twf", "wf", fq.SGN(k=3)):
+    for method in ("twf", "wf", fq.methods.SGN(k=3)):
         for options in ({"max_iter": 1}, {}):
             solution = fq.solve(problem.A, problem.y, x0=problem.x, method=method, **options)
             assert solution.status is Status.AMBIGUOUS, (method, options)
@@ -186,11 +186,11 @@ def test_sentences_tell_what_to_try():
 
 
 def test_spf_statuses(easy):
-    assert fq.solve(easy.A, easy.y, method=fq.SPF(k=3), tol=1e-10).status is Status.EXACT
-    assert fq.solve(easy.A, easy.y, method=fq.SPF(k=3)).success
-    assert fq.solve(easy.A, easy.y, method=fq.SPF(k=1)).status is Status.STAGNATED
+    assert fq.solve(easy.A, easy.y, method=fq.methods.SPF(k=3), tol=1e-10).status is Status.EXACT
+    assert fq.solve(easy.A, easy.y, method=fq.methods.SPF(k=3)).success
+    assert fq.solve(easy.A, easy.y, method=fq.methods.SPF(k=1)).status is Status.STAGNATED
     for limit in (1, 2):
-        stopped = fq.solve(easy.A, easy.y, method=fq.SPF(k=3), max_iter=limit)
+        stopped = fq.solve(easy.A, easy.y, method=fq.methods.SPF(k=3), max_iter=limit)
         assert stopped.status is Status.MAX_ITER
         assert stopped.n_iter == len(stopped.history["residual"]) == limit
 

@@ -28,7 +28,7 @@ def make(path, m, n, dtype="float32", budget=None):
     tensor = fq.pack(A, path, dtype=dtype)
     least = 2 * tensor.folder.section * tensor.folder.block_bytes
     tensor = fq.open(path, memory=budget or max(least, tensor.nbytes // 2))
-    assert isinstance(tensor, fq.StreamedTensor)
+    assert isinstance(tensor, fq.types.StreamedTensor)
     return tensor, naive.sym(A).astype(dtype)
 
 
@@ -126,8 +126,8 @@ def test_the_solution_tells_what_was_read(tmp_path):
 
 def test_folders_that_fit_are_mapped(tmp_path):
     fq.pack(np.ones((9, 5, 5)), tmp_path / "A.fq")
-    assert isinstance(fq.open(tmp_path / "A.fq"), fq.PackedTensor)
-    assert isinstance(fq.open(tmp_path / "A.fq", memory="1 MB"), fq.PackedTensor)
+    assert isinstance(fq.open(tmp_path / "A.fq"), fq.types.PackedTensor)
+    assert isinstance(fq.open(tmp_path / "A.fq", memory="1 MB"), fq.types.PackedTensor)
 
 
 def test_too_small_a_budget_is_told(tmp_path):

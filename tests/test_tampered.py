@@ -41,7 +41,7 @@ def folder(A, tmp_path, monkeypatch):
 
 def streamed(folder):
     tensor = fq.open(folder, memory=12_000)
-    assert isinstance(tensor, fq.StreamedTensor)
+    assert isinstance(tensor, fq.types.StreamedTensor)
     return tensor
 
 

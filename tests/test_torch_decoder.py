@@ -103,7 +103,7 @@ def test_complex_decoder_against_finite_differences():
     np.testing.assert_allclose(decoder.vjp(Z)[1](V), np.einsum("bnk,bn->bk", expected, V), rtol=1e-5, atol=1e-8)
 
 
-@pytest.mark.parametrize("method", ["latent", fq.PGD(projection="lm")])
+@pytest.mark.parametrize("method", ["latent", fq.methods.PGD(projection="lm")])
 def test_solves_with_a_complex_decoder(method):
     prior = fq.Generative(fq.decoders.TorchDecoder(Phases(), n_latent=4))
     rng = np.random.default_rng(0)

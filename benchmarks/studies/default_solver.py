@@ -354,7 +354,7 @@ def torch(trials: int, workers: int) -> list[dict]:
         for t in range(trials):
             problem = fq.problems.gaussian(m=m, n=100, k=k, rng=np.random.default_rng([SEED, 7, k, t]))
             symmetric = torch.from_numpy((problem.A + problem.A.transpose(0, 2, 1)) / 2)
-            start = torch.from_numpy(fq.spectral_init(problem.A, problem.y))
+            start = torch.from_numpy(fq.methods.spectral_init(problem.A, problem.y))
             y = torch.from_numpy(problem.y)
             begin = time.perf_counter()
             residual, _ = torch_flow(symmetric, y, start, 20000, 1e-8)

@@ -40,12 +40,12 @@ import numpy as np  # noqa: E402
 
 import fastquad as fq  # noqa: E402
 
-ACCURATE = {"PPower": fq.PPower(), "PGD": fq.PGD(), "LatentLM": fq.LatentLM()}
+ACCURATE = {"PPower": fq.methods.PPower(), "PGD": fq.methods.PGD(), "LatentLM": fq.methods.LatentLM()}
 FAST = {
-    "PGD": fq.PGD(),
-    "PGD, all restarts to the end": fq.PGD(race=False),
-    "PGD, projection by LM": fq.PGD(projection="lm"),
-    "LatentLM": fq.LatentLM(),
+    "PGD": fq.methods.PGD(),
+    "PGD, all restarts to the end": fq.methods.PGD(race=False),
+    "PGD, projection by LM": fq.methods.PGD(projection="lm"),
+    "LatentLM": fq.methods.LatentLM(),
 }
 
 
@@ -148,7 +148,7 @@ def lost(prior, m=80):
             X /= np.linalg.norm(X, axis=1, keepdims=True)
             Y = fq.as_measurements(A).measure(np.ascontiguousarray(X.T)).T
             found = {"best possible": prior.signal(prior.project(X))}
-            for name, method in {"PPower": fq.PPower(), **FAST}.items():
+            for name, method in {"PPower": fq.methods.PPower(), **FAST}.items():
                 found[name] = fq.solve(A, Y, prior=prior, method=method, norm=1.0, rng=0).x
             found["PGD in PyTorch"] = TorchPGD(prior.decoder, A, Y, OPTIONS.threads)()
             for name, x in found.items():

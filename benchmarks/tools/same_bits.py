@@ -139,7 +139,7 @@ def interrupted(case: Case) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         for limit in (1, 3, None):
 
-            def callback(state: fq.State, limit: int | None = limit) -> None:
+            def callback(state: Any, limit: int | None = limit) -> None:
                 if limit is not None and state.n_iter >= limit:
                     raise Interrupt
 
@@ -157,7 +157,7 @@ MODES: dict[str, Callable[[Case], Any]] = {
 def digest(found: Any) -> str:
     """What a solve found, in 16 hexadecimal digits."""
     total = hashlib.sha256()
-    for solution in found if isinstance(found, fq.SolutionBatch) else [found]:
+    for solution in found if not isinstance(found, fq.Solution) else [found]:
         for array in (solution.x, solution.support, solution.history["residual"], solution.history["n_passes"]):
             total.update(np.ascontiguousarray(array).tobytes())
         numbers = (solution.residual, solution.n_passes, solution.n_iter, solution.noise, solution.error)
@@ -177,7 +177,7 @@ def lines(words: list[str], folder: Path) -> Iterator[tuple[str, str, str]]:
                 except (TypeError, ValueError) as error:  # an older commit may not know an option
                     yield name, mode, f"refused: {error}"
                 else:
-                    last = found[-1] if isinstance(found, fq.SolutionBatch) else found
+                    last = found[-1] if not isinstance(found, fq.Solution) else found
                     yield name, mode, f"{digest(found)}  {last.status.name}, {last.n_passes:.2f} passes"
 
 

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastquad.engine.requests import Request
+from fastquad.engine.requests import Request, answered_by
 from fastquad.engine.run import Run
 from fastquad.engine.watch import Watch
 from fastquad.measurements.base import Measurements
-from fastquad.solution import Solution
+from fastquad.solution import Interrupted, Solution
 from fastquad.system import memory, threads
 from fastquad.typing import Asks
 
@@ -52,6 +52,8 @@ def drive(
 ) -> list[Solution]:
     """Run the generators to their ends, answering requests of one kind with one pass over A.
 
+    Ctrl-C raises `Interrupted`, with a list of what each has so far.
+
     `blas_threads` lets BLAS use its threads in any case, for methods that mostly work on matrices of their own.
     """
     memory.keep_freed()
@@ -59,7 +61,12 @@ def drive(
     blas = nullcontext() if blas_threads or not few else threads.single_threaded_blas()
     # Silence NumPy's warnings of overflow: it ends in a status.
     with np.errstate(over="ignore", invalid="ignore"), blas, Watch(runs) as watch:
-        _drive(_Answerer(measurements, n_threads, checkpoint, watch), runs)
+        try:
+            _drive(_Answerer(measurements, n_threads, checkpoint, watch), runs)
+        except KeyboardInterrupt:
+            for run in runs:
+                run.interrupt()
+            raise Interrupted([run.solution for run in runs if run.solution is not None]) from None
     return [run.solution for run in runs if run.solution is not None]
 
 
@@ -88,13 +95,7 @@ def _drive(answerer: _Answerer, runs: list[Run]) -> None:
 
 def finish(measurements: Measurements, routine: Asks[Any], n_threads: int | None = None) -> Any:
     """Run a generator that only asks and reports no steps; returns its result."""
-    answerer = _Answerer(measurements, n_threads)
-    answer = None
-    while True:
-        try:
-            answer = answerer.answer(routine.send(answer))
-        except StopIteration as end:
-            return end.value
+    return answered_by(_Answerer(measurements, n_threads).answer, routine)
 
 
 class _Answerer:

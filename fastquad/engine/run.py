@@ -15,11 +15,14 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Request
 from fastquad.engine.steps import Belief, End, Note, Outcome, Snapshot, Stage, State, Step, Steps
 from fastquad.engine.verdict import Verdict, judge
-from fastquad.solution import Solution, distance
+from fastquad.solution import Solution, Status, distance
 from fastquad.system import progress
 from fastquad.typing import Asks, Float
 
 _log = logging.getLogger("fastquad")
+
+NOT_READ = "The residual of x is not known: nothing of A was read for it."
+NOT_JUDGED = "The method had ended with this x; the verdict on it needs more passes than are left."
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Run:
     """One signal's generator, what it asks for now, and what it has reported.
 
     When the method has ended or was stopped, the verdict takes its place. It is a generator too: its requests are
-    answered in the same way, but no budget stops it.
+    answered in the same way, and `max_passes` bounds them too.
     """
 
     def __init__(
@@ -66,8 +69,8 @@ class Run:
         #: What the method can resume from, until it gets the next answer.
         self.snapshot: dict[str, Any] | None = None
         self.spent: End | None = None
-        #: Whether the verdict has taken over.
-        self.judging = False
+        #: What the method ended with, once the verdict has taken over.
+        self.outcome: Outcome | None = None
         self.solution: Solution | None = None
 
     def send(self, answer: Any) -> None:
@@ -101,24 +104,38 @@ class Run:
         if isinstance(item, Belief):
             self.belief = item
             return False
-        if self.spent is not None and not self.judging:
+        if self.spent is not None and self.outcome is None:
             # Stop it only now that it asks for more: after its last step it had the chance to end by itself.
             self.stop(self.spent)
             return True
         if isinstance(item, Step):
             self._record(item)
-            return self.solution is not None or self.judging
+            return self.solution is not None or self.outcome is not None
         self.request = item
         return True
 
     def stop(self, end: End) -> None:
-        """End here, with the method's belief or else the best iterate so far."""
+        """End here, with the method's belief or else the best iterate so far; before the first one, with the start."""
         self.steps.close()
-        if self.belief is not None:
+        if self.outcome is not None:
+            note = f"{self.outcome.note} {NOT_JUDGED}".strip()
+            self._conclude(Verdict(Status[end.name], replace(self.outcome, note=note)))
+        elif self.belief is not None:
             self._judge(Outcome(end=end, **self.belief._asdict()))
-            return
-        assert self.best is not None, "a solver must report a step before it asks for more than it was given"
-        self._judge(Outcome(self.best.x, self.best.residual, end))
+        elif self.best is not None:
+            self._judge(Outcome(self.best.x, self.best.residual, end))
+        else:
+            x0 = self.problem.x0
+            x = self.problem.completed(np.zeros(self.problem.n) if x0 is None else x0)
+            self._conclude(Verdict(Status[end.name], Outcome(x, math.nan if x.any() else 1.0, end)))
+
+    def interrupt(self) -> None:
+        """End at once, with the best so far, and read nothing more of A."""
+        if self.solution is None:
+            if self.outcome is None:
+                self.stop(End.STOPPED)
+            else:
+                self._conclude(Verdict(Status.STOPPED, self.outcome))
 
     def _judge(self, outcome: Outcome) -> None:
         """Let the verdict take over."""
@@ -126,7 +143,7 @@ class Run:
             outcome = Outcome(np.zeros_like(outcome.x), 1.0, End.DIVERGED)
         if outcome.end is End.DIVERGED and self.best is not None:
             outcome = replace(outcome, x=self.best.x, residual=self.best.residual)
-        self.judging = True
+        self.outcome = outcome
         self.steps = judge(self.problem, outcome)
         self.send(None)
 
@@ -159,11 +176,11 @@ class Run:
     def overspent(self, cost: float) -> End | None:
         """The budget that an answer of this cost would exceed."""
         limits = self.limits
-        # Without a step there is no answer yet: the first one is always paid for, and so is the verdict.
-        if self.best is None or self.judging:
-            return None
-        if limits.max_passes is not None and self.n_passes + cost > limits.max_passes * (1 + 1e-9):
+        if limits.max_passes is not None and cost and self.n_passes + cost > limits.max_passes * (1 + 1e-9):
             return End.MAX_PASSES
+        # Time ends the search after its first step, and not the verdict.
+        if self.best is None or self.outcome is not None:
+            return None
         if limits.max_time is not None and time.perf_counter() - self.start >= limits.max_time:
             return End.MAX_TIME
         return None
@@ -217,7 +234,8 @@ class Run:
         """Make the solution of a verdict."""
         status, outcome = verdict
         x = np.array(outcome.x, dtype=np.float64)
-        said = f"The relative residual is {outcome.residual:.1e}."
+        lost = math.isnan(outcome.residual)
+        said = NOT_READ if lost and self.best is None else f"The relative residual is {outcome.residual:.1e}."
         names = ("residual", "n_passes", "elapsed", "distance")[: 3 if self.x_true is None else 4]
         log = np.array(self.log, dtype=np.float64).reshape(len(self.log), len(names))
         self.request = None
@@ -227,7 +245,7 @@ class Run:
             x=x, status=status, success=status.success,
             message=" ".join(filter(None, [status.sentence, said, *self.notes, outcome.note])),
             method=outcome.method or self.method, n_iter=self.n_iter, n_passes=self.n_passes,
-            residual=math.inf if math.isnan(outcome.residual) else float(outcome.residual),
+            residual=math.inf if lost else float(outcome.residual),
             support=np.flatnonzero(x), noise=outcome.noise, stderr=outcome.stderr,
             error=outcome.error, outliers=outcome.outliers, history=dict(zip(names, log.T.copy(), strict=True)),
             elapsed=self.elapsed, rival=outcome.rival, proof=outcome.proof, gauge=self.problem.gauge,

@@ -93,7 +93,7 @@ class _Case:
 
 
 def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
-    """The verdict on an outcome; what it reads of A is counted, and no budget stops it."""
+    """The verdict on an outcome; what it reads of A is counted, and `max_passes` bounds it."""
     case = _Case(problem, outcome)
     for applies, verdict in _RULES:
         if applies(case):

@@ -23,6 +23,7 @@ from fastquad.measurements.dense.layout import LANES, pack_block
 from fastquad.numerics.gram import gram
 from fastquad.numerics.transform import Transform
 from fastquad.system import threads
+from fastquad.system.memory import budget
 from fastquad.typing import Indices, Number
 
 _BLOCK_BYTES = 32 << 20
@@ -114,6 +115,39 @@ class Measurements(ABC):
 
     def __len__(self) -> int:
         return self.m
+
+    @property
+    def symmetry(self) -> str:
+        """What else leaves all measurements as they are, apart from the sign; `fastquad.distance` reads it."""
+        return ""
+
+    # -- as NumPy sees it ---------------------------------------------------------------------------------
+
+    #: An operator of NumPy, such as `x @ A`, leaves the answer to this class.
+    __array_ufunc__ = None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Number:
+        """The matrices `Ã_i` as one array of shape (m, n, n), if they fit in `memory`."""
+        if self.only_verbs:
+            raise TypeError(f"a {type(self).__name__} has no matrices: fastquad.pack(A) forms them.")
+        if copy is False:
+            raise ValueError("the matrices must be computed: numpy.asarray(A) does so, copy=False cannot.")
+        needed, room = np.dtype(self.number).itemsize * self.m * self.n**2, self.memory or budget(None)
+        if needed > room:
+            raise MemoryError(
+                f"the matrices need {size(needed)} as one array, and `memory` allows {size(room)}: A.matrices(i, j) "
+                "gives a few at a time."
+            )
+        A = self.matrices(0, self.m)
+        return A if dtype is None else A.astype(dtype)
+
+    def __matmul__(self, x: Any) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} is no matrix, and `@` is not defined for it: A.measure(x) gives y_i = x^* A_i x, "
+            "A.products(x) the vectors A_i x."
+        )
+
+    __rmatmul__ = __matmul__
 
     # -- public: checks, then one call --------------------------------------------------------------------
 

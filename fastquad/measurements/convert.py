@@ -93,7 +93,11 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
         return _from_dask(A, memory)
     if is_sliced(A):
         return _from_slices(A, memory)
-    return raw_tensor(tensor(np.asanyarray(A)))
+    try:
+        array = np.asanyarray(A)
+    except ValueError:
+        raise ValueError("`A` must have shape (m, n, n), got lists of different lengths.") from None
+    return raw_tensor(tensor(array))
 
 
 def pack(

@@ -145,7 +145,7 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
     """What is known of the signal: subclass it for a prior of your own.
 
     One method is enough, `denoise(b, a)`: the posterior mean and variance of each coordinate of x, given
-    `b = a x + sqrt(a) N(0, I)`. `fastquad.check_prior` checks whether it does what AMP expects.
+    `b = a x + sqrt(a) N(0, I)`. `fastquad.testing.check_prior` checks whether it does what AMP expects.
 
     Examples
     --------
@@ -161,7 +161,7 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
     ...
     ...     def nearest(self, x):
     ...         return np.where(x < 0, -1.0, 1.0)
-    >>> fq.check_prior(Signs(), n=50).ok
+    >>> fq.testing.check_prior(Signs(), n=50).ok
     True
     >>> rng = np.random.default_rng(0)
     >>> A, x = rng.standard_normal((50, 50, 50)), rng.choice([-1.0, 1.0], 50)

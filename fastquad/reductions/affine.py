@@ -18,7 +18,7 @@ from fastquad.measurements.structured.affine import AffineTensor, LiftedTensor
 from fastquad.noise import as_noise
 from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
-from fastquad.solution import Solution, SolutionBatch
+from fastquad.solution import Solution, SolutionBatch, changed
 from fastquad.typing import Float
 
 P = ParamSpec("P")
@@ -51,9 +51,12 @@ def _solve(solve: Callable[..., Any], A: AffineTensor, y: Any, options: dict[str
     if options.get("noise") is not None:
         options["noise"] = as_noise(options["noise"], A.m).shifted(A.c, A.c)
     options["prior"] = _longer_prior(options.get("prior"), A.n)
-    found = solve(lifted, Y - A.c, **options)
-    solutions = [_cut(each, None if x_true is None else x_true[i]) for i, each in enumerate(found)]
-    return cast(Solution, SolutionBatch(solutions)) if batch else solutions[0]
+
+    def cut(found: Any) -> Any:
+        solutions = [_cut(each, None if x_true is None else x_true[i]) for i, each in enumerate(found)]
+        return SolutionBatch(solutions) if batch else solutions[0]
+
+    return changed(lambda: solve(lifted, Y - A.c, **options), cut)
 
 
 def _longer(X: Float | None, lifted: LiftedTensor) -> Float:

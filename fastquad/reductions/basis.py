@@ -20,7 +20,7 @@ from fastquad.measurements.base import Measurements
 from fastquad.measurements.structured.basis import BasisTensor
 from fastquad.priors import basis
 from fastquad.priors.sparse import Coefficients, Sparse
-from fastquad.solution import Solution, SolutionBatch, distance
+from fastquad.solution import Solution, SolutionBatch, changed, distance
 from fastquad.system.memory import budget
 from fastquad.typing import Number
 
@@ -60,9 +60,12 @@ def _solve(solve: Callable[..., Any], A: Any, y: Any, prior: Sparse, options: di
     seen: list[list[float]] = [[] for _ in Y]
     options["callback"] = _watched(options.get("callback"), D, X_true, seen)
     options["prior"] = Coefficients.of(prior)
-    found = solve(_in_basis(measurements, D, options.get("memory")), Y, **options)
-    answers = [_as_signal(each, D, None if X_true is None else seen[i]) for i, each in enumerate(found)]
-    return cast(Solution, SolutionBatch(answers)) if batch else answers[0]
+
+    def as_signals(found: Any) -> Any:
+        answers = [_as_signal(each, D, None if X_true is None else seen[i]) for i, each in enumerate(found)]
+        return SolutionBatch(answers) if batch else answers[0]
+
+    return changed(lambda: solve(_in_basis(measurements, D, options.get("memory")), Y, **options), as_signals)
 
 
 def _signals(x: Any, name: str, b: int, n: int) -> Number | None:

@@ -15,7 +15,7 @@ import numpy as np
 from fastquad import arguments
 from fastquad.measurements.structured.bilinear import BilinearTensor
 from fastquad.noise import as_noise
-from fastquad.solution import Solution, SolutionBatch
+from fastquad.solution import Solution, SolutionBatch, changed
 from fastquad.typing import Float
 
 P = ParamSpec("P")
@@ -46,9 +46,13 @@ def _solve(solve: Callable[..., Any], A: BilinearTensor, y: Any, options: dict[s
             options[name] = np.stack([balanced(each, A.p) for each in given])
     if options.get("noise") is not None:
         options["noise"] = as_noise(options["noise"], A.m).extended()
-    found = solve(A.balanced(), np.concatenate([Y, np.zeros((len(Y), 1))], axis=1), **options)
-    solutions = [_without_balance(each, A.m) for each in found]
-    return cast(Solution, SolutionBatch(solutions)) if batch else solutions[0]
+    extended = np.concatenate([Y, np.zeros((len(Y), 1))], axis=1)
+
+    def without_balance(found: Any) -> Any:
+        solutions = [_without_balance(each, A.m) for each in found]
+        return SolutionBatch(solutions) if batch else solutions[0]
+
+    return changed(lambda: solve(A.balanced(), extended, **options), without_balance)
 
 
 def balanced(x: Float, p: int) -> Float:

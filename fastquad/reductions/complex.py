@@ -31,7 +31,7 @@ from fastquad.noise import as_noise
 from fastquad.priors.base import Prior
 from fastquad.priors.generative import Generative
 from fastquad.priors.sparse import Sparse
-from fastquad.solution import Solution, SolutionBatch
+from fastquad.solution import Solution, SolutionBatch, changed
 from fastquad.typing import Number
 
 P = ParamSpec("P")
@@ -147,10 +147,13 @@ def _solve(solve: Callable[..., Any], reading: Reading, options: dict[str, Any])
         callback = options["callback"]
         options["callback"] = lambda state: callback(state._replace(x=state.x.view(np.complex128)))
     options["prior"] = _paired(options.get("prior"), n)
-    found = solve(reading.A, reading.y, **options)
-    if isinstance(found, SolutionBatch):
-        return cast(Solution, SolutionBatch(complex_solution(each, reading.A.gauge) for each in found))
-    return complex_solution(found, reading.A.gauge)
+
+    def in_complex_numbers(found: Any) -> Any:
+        if isinstance(found, SolutionBatch):
+            return SolutionBatch(complex_solution(each, reading.A.gauge) for each in found)
+        return complex_solution(found, reading.A.gauge)
+
+    return changed(lambda: solve(reading.A, reading.y, **options), in_complex_numbers)
 
 
 def interleaved(x: Any, name: str, n: int) -> Number:

@@ -41,7 +41,7 @@ class Solver(ABC):
     --------
     >>> import fastquad as fq
     >>> method = fq.TWF(beta=0.5)
-    >>> isinstance(method, fq.Solver), method.name, method.beta
+    >>> isinstance(method, fq.methods.Solver), method.name, method.beta
     (True, 'twf', 0.5)
     """
 

@@ -52,7 +52,7 @@ class PGD(Projecting):
     >>> weights = [rng.standard_normal((3, 16)), rng.standard_normal((16, 40))]
     >>> prior = fq.Generative(fq.decoders.Decoder(weights, [np.zeros(16), np.zeros(40)], ["tanh", "sigmoid"]))
     >>> A, x = rng.standard_normal((200, 40, 40)), prior.signal(rng.standard_normal(3))
-    >>> solution = fq.solve(A, fq.measure(A, x), prior=prior, method=fq.PGD(projection="lm"))
+    >>> solution = fq.solve(A, fq.measure(A, x), prior=prior, method=fq.methods.PGD(projection="lm"))
     >>> bool(fq.distance(solution.x, x) < 0.05)
     True
     """

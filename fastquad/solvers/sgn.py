@@ -54,7 +54,7 @@ class SGN(Solver):
     --------
     >>> import fastquad as fq
     >>> problem = fq.problems.gaussian(m=90, n=40, k=4, rng=0)
-    >>> solution = fq.solve(problem.A, problem.y, method=fq.SGN(k=4))
+    >>> solution = fq.solve(problem.A, problem.y, method=fq.methods.SGN(k=4))
     >>> solution.success, bool(fq.distance(solution.x, problem.x) < 1e-9)
     (True, True)
     """
@@ -108,7 +108,7 @@ class SGN(Solver):
         # Count a complex entry as two coordinates, as the prior already does.
         k = problem.k if self.k is None else self.k * (1 + problem.turning)
         if k is None:
-            raise ValueError("`k` must be given to SGN: method=fastquad.SGN(k=...) or prior=fastquad.Sparse(k=...).")
+            raise ValueError("`k` must be given to SGN: method=fastquad.methods.SGN(k=...) or prior=fastquad.Sparse(k=...).")
         if k > problem.n:
             raise ValueError(f"`k` must be at most n = {problem.n}, got {k}.")
         return k

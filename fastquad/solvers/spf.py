@@ -52,7 +52,7 @@ class SPF(Solver):
     --------
     >>> import fastquad as fq
     >>> problem = fq.problems.gaussian(m=90, n=40, k=4, rng=0)
-    >>> solution = fq.solve(problem.A, problem.y, method=fq.SPF(k=4))
+    >>> solution = fq.solve(problem.A, problem.y, method=fq.methods.SPF(k=4))
     >>> solution.success, bool(fq.distance(solution.x, problem.x) < 1e-6)
     (True, True)
     """
@@ -101,7 +101,7 @@ class SPF(Solver):
         # Count a complex entry as two coordinates, as the prior already does.
         k = problem.k if self.k is None else self.k * (1 + problem.turning)
         if k is None:
-            raise ValueError("`k` must be given to SPF: method=fastquad.SPF(k=...) or prior=fastquad.Sparse(k=...).")
+            raise ValueError("`k` must be given to SPF: method=fastquad.methods.SPF(k=...) or prior=fastquad.Sparse(k=...).")
         if k > problem.n:
             raise ValueError(f"`k` must be at most n = {problem.n}, got {k}.")
         return k

@@ -166,7 +166,7 @@ class WF(_Flow):
     --------
     >>> import fastquad as fq
     >>> problem = fq.problems.gaussian(m=90, n=30, rng=0)
-    >>> solution = fq.solve(problem.A, problem.y, method=fq.WF(start="full", step="exact"))
+    >>> solution = fq.solve(problem.A, problem.y, method=fq.methods.WF(start="full", step="exact"))
     >>> solution.success, bool(fq.distance(solution.x, problem.x) < 1e-6)
     (True, True)
     """

@@ -57,4 +57,4 @@ def assert_agrees(A, array):
             got, expected = getattr(A, name)(*arguments), getattr(naive, name)(array, *arguments)
             assert relative_error(got, expected) < 2e-13, (name, batch)
     np.testing.assert_allclose(A.matrices(A.m // 2, A.m), naive.sym(array)[A.m // 2 :], rtol=1e-13, atol=1e-13)
-    assert fq.check_gradient(A).ok
+    assert fq.testing.check_gradient(A).ok

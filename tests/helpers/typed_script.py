@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import fastquad as fq
 
 
-def watch(state: fq.State) -> bool:
+def watch(state: fq.methods.State) -> bool:
     return state.residual < 1e-12 and state.n_iter > 3
 
 

@@ -99,7 +99,7 @@ def _bytes(folder: Path) -> dict[str, bytes]:
 # -- kills --------------------------------------------------------------------------------------------------------
 
 
-class _Slow(fq.RawTensor):
+class _Slow(fq.types.RawTensor):
     """An array whose packing takes a while, so that it can be killed anywhere."""
 
     def _pack(self, block: int, out: np.ndarray) -> None:

@@ -48,7 +48,7 @@ class OperatorTensor(Measurements):
     `solve` takes the default method and `"lm"`. Other methods need the entries of A: `fastquad.pack` computes them,
     with n² calls or more.
 
-    `fastquad.check_gradient` compares the three functions with each other.
+    `fastquad.testing.check_gradient` compares the three functions with each other.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class OperatorTensor(Measurements):
     ...     lambda x, w: 2 * B.T @ (w * (B @ x)),
     ...     m=60, n=12,
     ... )
-    >>> fq.check_gradient(A).ok
+    >>> fq.testing.check_gradient(A).ok
     True
     >>> x = np.arange(12.0)
     >>> bool(fq.distance(fq.solve(A, A.measure(x)).x, x) < 1e-9)
