@@ -9,8 +9,8 @@ cancelling     opposite values at two zero coordinates that are measured alike
 moved          x reversed, moved by one, or conjugated
 relabelled     x on other coordinates, some with the other sign
 
-A linear map has `A_i Q = Q^{-T} A_i`: each row of the matrices, times u = Qx, is a combination of the columns of W,
-`W[i] = A_i x`. That is linear in u. Where a few rows leave no solution but x (and ix), there is no such twin; where they
+A linear map has `A_i Q = Q^{-T} A_i`: each row of the matrices, times u = Qx, is a combination of the columns of
+W, `W[i] = A_i x`. That is linear in u. Where a few rows leave no solution but x (and ix), there is no such twin. Where they
 leave more, Levenberg–Marquardt looks for it among those alone: blocks whose signs are free, a common eigenbasis, an
 invariant subspace, mirrors and shifts.
 """
@@ -108,6 +108,8 @@ def linear_anywhere(case: Search) -> Asks[Iterable[Candidate]]:
     if answer.outside.size == 0 or (case.alone if noisy else case.independent):
         return _NONE
     everything = np.union1d(answer.allowed, case.problem.known)
+    if everything.size - case.gauge.count >= case.m:  # rows show nothing
+        return _NONE
     block = answer.known.on(everything)
     if block is None and noisy and case.m * everything.size**2 <= tol.INDEPENDENT_ENTRIES:
         block = yield Block(everything)
@@ -174,6 +176,10 @@ def _mapped(case: Search, where: Indices, rows: Float, W: Float) -> Asks[Iterabl
     space = np.zeros((problem.n, len(along) + null.shape[1]))
     space[where] = np.concatenate([along, null.T]).T
     small = yield Compress(space)
+    # A map that is no rotation may take x far away: let the directions have measurements of one size.
+    sizes = np.linalg.norm(np.einsum("ijj->ij", small), axis=0)
+    units = np.sqrt(sizes[0] / np.maximum(sizes, 1e-4 * sizes[0]))
+    space, small = space * units, small * units * units[:, None]
 
     def ends() -> Iterator[Candidate]:
         rng = np.random.default_rng(3)

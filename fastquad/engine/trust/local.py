@@ -132,8 +132,8 @@ class Local:
     def robust_errors(self) -> Float:
         """The standard errors on the support by what each measurement leaves, which may differ from that of others.
 
-        `(W^+) diag(r²/(1 − h)) (W^+)^T/4` with the leverages h (White's estimate, unbiased for equal noise): where large
-        measurements are noisier than small ones, one level for all would take x for better known than it is.
+        `(W^+) diag(r²/(1 − h)) (W^+)^T/4` with the leverages h (White's estimate, unbiased for equal noise): where
+        large measurements are noisier than small ones, one level for all would take x for better known than it is.
         """
         U, values, vectors = np.linalg.svd(self.answer.columns, full_matrices=False)
         inverse = np.where(values > 1e-12 * values[0], 1 / np.maximum(values, 1e-300), 0.0)

@@ -1,14 +1,14 @@
 """Whether what x leaves of y is not noise: dependent measurements, a majority that fits, a second signal.
 
-**Dependent measurements.** `Σ c_i A_i = 0` means `Σ c_i y_i = 0` without noise: noise contradicts that, and what a wrong
-x leaves does not.
+**Dependent measurements.** `Σ c_i A_i = 0` means `Σ c_i y_i = 0` without noise: noise contradicts that, and what a
+wrong x leaves does not.
 
 **A majority.** Another signal fits most of the measurements to rounding and contradicts the others: outliers, of which
 nobody was told. Least trimmed squares: fit the half of the measurements that fit best, and choose them anew, until they
 stay the same. Noise leaves something of every half.
 
-**Two signals** at once, `y_i = x^T Ã_i x + u^T Ã_i u`: light not quite coherent, a background. What is found then is the
-larger principal axis of xx^T + uu^T, with the squares λ1 and λ2, and what it leaves looks like noise. Levenberg–
+**Two signals** at once, `y_i = x^T Ã_i x + u^T Ã_i u`: light not quite coherent, a background. What is found then is
+the larger principal axis of xx^T + uu^T, with the squares λ1 and λ2, and what it leaves looks like noise. Levenberg–
 Marquardt on both tells: from x and the direction that the residual leans to, it ends where two signals leave nothing,
 or far less than they would of noise. The two are known up to a rotation of the pair, which is the phase of x + iu. So
 λ2/λ1 = ε does not determine how far the axis is from x: not at all where the two are orthogonal, by |u|²/2|x|² where

@@ -1,9 +1,10 @@
 """The search for another signal that fits as well: candidate, refit; is it apart, does it fit, is it as likely?
 
-Candidates come from `fastquad.engine.trust.candidates`, which knows where twins are, and from descents: Levenberg–
-Marquardt from random signals, from signals beside x, and from x with the other sign in weakly coupled parts. Some x have
-a twin although A has no symmetry: where two parts of x are coupled in a way that adds up to zero, say. Nothing finds all
-of these but descents; where a twin was planted among random matrices, they find it in 98 or 99 of 100 problems.
+Candidates come from `fastquad.engine.trust.candidates`, which knows where twins are, and from descents by
+Levenberg–Marquardt: from random signals, from signals beside x, and from x with the other sign in weakly coupled parts.
+Some x have a twin although A has no symmetry: where two parts of x are coupled in a way that adds up to zero, say.
+Nothing finds all of these but descents; where a twin was planted among random matrices, they find it in 98 or 99 of 100
+problems.
 
 In noise a fit in a wrong valley may leave what looks like noise. If a dozen descents come back to x, it is the valley;
 else many more are made, as long as they are cheap, because the right one may attract only one start in fifty.
@@ -216,10 +217,10 @@ class Search(Local):
     # -- descents ---------------------------------------------------------------------------------------------
 
     def descents(self, block: Float, everything: Indices, where: Indices, count: int, weak: bool) -> Iterator[Descent]:
-        """Descents on some coordinates from other starts, those beside x `weak`: with other signs in parts of it.
+        """Descents on some coordinates from other starts: if `weak`, from x with the other sign in parts first.
 
-        `block` is that of `everything`, the free coordinates `where` and the known ones. Beside x, `count` random starts
-        are taken; in exact data, where each end counts, every other one is moved to the signals orthogonal to x.
+        `block` is that of `everything`, the free coordinates `where` and the known ones. Then come `count` random ones;
+        in exact data, where each end counts, every other one is moved to the signals orthogonal to x.
         """
         problem, x, rng = self.problem, self.answer.x[everything], np.random.default_rng(4)
         free = np.searchsorted(everything, where) if problem.fixed else None

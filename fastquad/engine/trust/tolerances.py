@@ -35,7 +35,7 @@ ON_LINE = 1e-3
 
 # -- steps to another signal -----------------------------------------------------------------------------------------
 
-#: The largest number of steps, each of which doubles the digits, and of those to the bottom of a valley in noise. Guess.
+#: The largest number of steps, each of which doubles the digits; of those, steps to the bottom in noise. Guess.
 REFIT, SETTLING = 10, 3
 #: The number of open directions along which a witness is looked for. Guess.
 WITNESSES = 2
@@ -71,7 +71,7 @@ UNSEEN, UNSEEN_ROUNDED = 1e-11, 1e-9
 CLEARLY_SEEN = 0.1
 #: The share of a vector's products beside those of x from which on they are more than rounding. Guess.
 BEYOND_ROUNDING = 1e-5
-#: The largest number of directions, and the starts, of a search among those that the rows do not see. Guess.
+#: The largest number of directions of a search among those that the rows do not see, and its starts. Guess.
 DIRECTIONS, TWIN_STARTS = 48, 12
 #: The relabellings from which steps are taken, of those that nearly fit; the matrices that they must preserve. Guess.
 RELABELLINGS, MATRICES = 20, 24
@@ -114,3 +114,18 @@ PART_LEFT = 0.5
 
 #: The chance below which a test says that what is left is not noise: at most 2 of 2,000 right answers for each test.
 ALPHA = 1e-3
+#: The relative residual below which what is left is not noise, and too small to be signal: the method just stopped.
+FITTED = 1e-6
+#: The largest change of the measurements by one more step, in units of what noise does, at the bottom of a valley.
+BOTTOM = 0.1
+
+# -- what is a success in noise --------------------------------------------------------------------------------------
+
+#: The largest estimated error of a success: 1 % of true errors exceed twice the estimate, and then stay below .5; and
+#: its upper 95 %, above which few directions of x make up the error, so that it may be large.
+TRUSTED, TRUSTED_BOUND = 0.25, 0.5
+#: The same for m <= n without a given level of noise, where many small coordinates of x may look like noise, and among
+#: outliers; and where A has a structure and no level is given: a part of the signal may look like noise, too. Guess.
+TRUSTED_OF_FEW, TRUSTED_STRUCTURED = 0.15, 0.1
+#: If the error of least squares exceeds that of the method by this factor, some directions are seen less. Guess.
+UNEQUALLY_SEEN = 1.5

@@ -9,7 +9,7 @@ where t follows the law of Tracy and Widom, whatever the distribution of the noi
 thousand. A signal u that is measured with x, `y_i = x^T A_i x + u^T A_i u`, moves the largest eigenvalue out to
 |u|² + nD/|u|².
 
-What that means for x, and how it shows where all of A can be looked at, is in `fastquad.engine.trust.two_signals`.
+What that means for x, and how it shows where all of A can be looked at, is in `fastquad.engine.trust.residual`.
 """
 
 from __future__ import annotations
