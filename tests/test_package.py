@@ -1,8 +1,10 @@
 """What is around the code: versions, links, and what an import brings along."""
 
+import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -88,3 +90,56 @@ def test_tests_do_not_import_from_each_other():
         for path in Path(__file__).parent.rglob("*.py")
     }
     assert {name: imports for name, imports in found.items() if imports} == {}
+
+
+@NEEDS_TREE
+def test_without_a_compiler_the_first_line_says_so():
+    """Before anything else is done or printed, and with a way out; a compiler that is there is announced."""
+    if sys.platform == "win32":
+        pytest.skip("setuptools finds the compiler of Windows by itself")
+    for compiler, start in (
+        ("no-such-cc", "fastquad: there is no C compiler 'no-such-cc'"),
+        (sys.executable, "fastquad: compiling"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", _WITHOUT_SETUPTOOLS, str(ROOT / "setup.py")],
+            cwd=ROOT, env=os.environ | {"CC": compiler}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.stderr.startswith(start)
+        assert "\n" not in done.stderr.strip()
+        assert done.stdout == ("" if done.returncode else "built\n")
+        assert (done.returncode == 0) == (compiler == sys.executable)
+
+
+#: Runs setup.py with stubs for what it imports from setuptools, which need not be installed beside the package.
+_WITHOUT_SETUPTOOLS = """
+import sys, types, runpy
+for name, words in {
+    "setuptools": {"Extension": lambda *_, **__: None, "setup": lambda **_: print("built")}, "setuptools.command": {},
+    "setuptools.command.build_ext": {"build_ext": object}, "setuptools.modified": {"newer_group": None},
+}.items():
+    sys.modules[name] = types.ModuleType(name)
+    vars(sys.modules[name]).update(words)
+sys.argv = [sys.argv[1], "bdist_wheel"]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@NEEDS_TREE
+def test_the_recipe_needs_what_the_package_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    said = {re.sub(r"\s", "", line) for line in re.findall(r"^ +- (.*)$", recipe, re.MULTILINE)}
+    assert {*project["project"]["dependencies"], *project["build-system"]["requires"]} <= said
+    assert f'version: "{fq.__version__}"' in recipe
+
+
+@NEEDS_TREE
+def test_the_paper_claims_what_the_documentation_measured():
+    """Every number of its tables and results stands in the page that it names."""
+    text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
+    results = re.findall(r"^- (.*?)\[docs/([\w-]+\.md)\]", text, re.MULTILINE | re.DOTALL)
+    claims = [(number, page) for words, page in results for number in re.findall(r"\*\*([\d.,]+)\*\*", words)]
+    assert len(claims) >= 5
+    for number, page in claims:
+        assert number in (ROOT / "docs" / page).read_text(encoding="utf-8"), (number, page)
