@@ -4,10 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fastquad import datasets as datasets
-from fastquad import decoders, noise, plot, points, problems, testing
+from fastquad import decoders, grids, noise, plot, points, problems, testing
 from fastquad import methods as methods
 from fastquad import types as types
 from fastquad.api import measure, solve
+from fastquad.diagnosis import diagnose
 from fastquad.measurements import (
     AffineTensor,
     ArrayTensor,
@@ -36,7 +37,7 @@ from fastquad.system.threads import set_num_threads
 
 if TYPE_CHECKING:  # at run time each is imported when it is first asked for, below
     from fastquad import experiments as experiments
-    from fastquad.solvers.amp.solver import AMP
+    from fastquad.solvers.amp.amp import AMP
     from fastquad.solvers.lm import LM
     from fastquad.solvers.pursuit.solver import Pursuit
     from fastquad.solvers.twf import TWF
@@ -72,8 +73,10 @@ __all__ = [
     "Status",
     "as_measurements",
     "decoders",
+    "diagnose",
     "distance",
     "distribute",
+    "grids",
     "load_solution",
     "measure",
     "noise",

@@ -165,6 +165,43 @@ def _prior(kind: str | None, k: int | None, decoder: str | None) -> Any:
 
 
 @main.command()
+@click.argument("tensor", metavar="A", type=_FILE)
+@click.option("--x", "signal_file", metavar="FILE", type=_FILE, help="The signal near which to ask, a .npy file.")
+@click.option("--noise", metavar="NOISE", help="Standard deviation of y: a number, or a .npy file with one for each.")
+@click.option("--signal", type=click.Choice(["real", "complex"]), help="Whether x is real or complex; default: as A.")
+@click.option("--labels", "names", metavar="FILE", type=_FILE, help="Names of the measurements, one in each line.")
+@click.option("--plot", "picture", metavar="FILE", type=_FILE, help="Where to draw the redundancies, as .png or .svg.")
+@click.option("--table", is_flag=True, help="Print a table of the measurements in place of JSON.")
+@_N_THREADS
+def diagnose(
+    tensor: str, signal_file: str | None, noise: str | None, signal: str | None, names: str | None,
+    picture: str | None, table: bool, n_threads: int | None,
+) -> int:  # fmt: skip
+    """Tell what the measurements A can and cannot see, before anything is measured.
+
+    A is a .npy file of shape (m, n, n), a packed folder, or sparse matrices below each other, as scipy.sparse.save_npz
+    writes them. The report is JSON: how many directions of x are unseen, the critical measurements, and how redundant
+    each of the others is. The exit code is 1 if something is unseen.
+    """
+    labels = None if names is None else Path(names).read_text(encoding="utf-8").splitlines()
+    x = None if signal_file is None else console.load(signal_file, "--x")
+    if picture is not None:
+        console.check_output(picture)
+    sigma: Any = noise
+    if noise is not None:
+        sigma = console.load(noise, "--noise") if noise.endswith(".npy") else from_words(noise)
+    found = fq.diagnose(console.sparse(tensor), x, sigma, signal=signal, labels=labels, n_threads=n_threads)
+    if picture is not None:
+        fq.plot.diagnosis(found).figure.savefig(picture)
+    if table:
+        click.echo(console.table(found.to_rows()))
+    else:
+        console.report(found.to_dict())
+    click.echo(f"fastquad: {found}", err=True)
+    return NOT_CONVERGED if found.unseen.size else 0
+
+
+@main.command()
 @click.argument("data", metavar="FILE", type=click.Path(allow_dash=True))
 @click.option("-o", "--output", metavar="X", type=_FILE, help="Where to write the positions, as .npy.")
 @click.option(

@@ -210,6 +210,30 @@ def _described(solution: fq.Solution, output: str) -> dict[str, Any]:
     }
 
 
+def sparse(path: str) -> Any:
+    """Sparse matrices below each other, if the file holds such; else its path."""
+    if not path.endswith(".npz"):
+        return path
+    from scipy.sparse import load_npz
+
+    return load_npz(path)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Rows with the same keys as lines of text, in columns."""
+    if not rows:
+        return ""
+    cells = [list(rows[0])] + [[_cell(value) for value in row.values()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 def shape(measurements: fq.Measurements) -> dict[str, Any]:
     """The kind, shape and size of a tensor."""
     return {

@@ -11,7 +11,7 @@ from fastquad.solvers import CLASSES, load
 from fastquad.solvers.base import Solver
 
 if TYPE_CHECKING:  # at run time each is imported when it is first asked for, below
-    from fastquad.solvers.amp.solver import AMP
+    from fastquad.solvers.amp.amp import AMP
     from fastquad.solvers.latent.solver import LatentLM
     from fastquad.solvers.lm import LM
     from fastquad.solvers.pgd import PGD

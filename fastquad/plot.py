@@ -1,4 +1,7 @@
-"""Pictures: how a solution converged, how near it came, and where methods succeed. Needs matplotlib, imported late."""
+"""Pictures: how a solution converged, how near it came, what measurements see, and where methods succeed.
+
+Needs matplotlib, imported late.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
+from fastquad.diagnosis import Diagnosis
 from fastquad.solution import Solution, SolutionBatch, distance
 from fastquad.typing import Float, Number
 
-__all__ = ["convergence", "phase_transition", "recovery"]
+__all__ = ["convergence", "diagnosis", "phase_transition", "recovery"]
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; shapes differ as well.
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
 _COLOURS = (_BLUE, _ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # How many signals of a batch the legend names.
 _IN_LEGEND = 6
+# How many of the least redundant measurements are named.
+_NAMED = 6
 _LABELS = {"n_passes": "passes over A", "n_iter": "steps", "elapsed": "seconds"}
 
 
@@ -173,6 +179,51 @@ def _legend(ax: Any) -> None:
     count = len(ax.get_legend_handles_labels()[1])
     style = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2, "frameon": False}
     ax.legend(ncols=min(count, 2), fontsize="medium" if count <= 2 else "small", **style)
+
+
+def diagnosis(found: Diagnosis, *, ax: Any = None) -> Any:
+    """Draw how redundant each measurement is, the least redundant first, on a logarithmic scale; critical ones marked.
+
+    Parameters
+    ----------
+    found : Diagnosis
+        What `fastquad.diagnose` returned. With its `labels` the least redundant measurements are named.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; default: a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+    >>> fq.plot.diagnosis(fq.diagnose(problem.A)).figure.savefig("diagnosis.png")  # doctest: +SKIP
+    """
+    if not isinstance(found, Diagnosis):
+        raise TypeError(f"`found` must be what fastquad.diagnose returned, got {type(found).__name__}.")
+    if ax is None:
+        ax = new_figure((7, 4)).subplots()
+    rows = found.to_rows()
+    values = np.array([row["redundancy"] for row in rows])
+    critical = np.array([row["critical"] for row in rows], dtype=bool)
+    positive = values[~critical & (values > 0)]
+    # Zero has no place on the scale: critical ones stand below all others.
+    floor = float(positive.min(initial=1.0)) / 3
+    places = np.arange(1, len(rows) + 1)
+    ax.plot(places[~critical], np.maximum(values[~critical], floor), ".", color=_BLUE, label="redundancy")
+    if critical.any():
+        ax.plot(places[critical], np.full(critical.sum(), floor), "x", color=_ORANGE, label="critical")
+    if found.labels is not None:
+        named = "\n".join(f"{row['redundancy']:.2g}  {row['label']}" for row in rows[:_NAMED])
+        ax.text(0.98, 0.04, f"the least redundant:\n{named}", transform=ax.transAxes, ha="right", fontsize="small")
+    d = found.unseen.shape[1]
+    unseen = "every direction of x is seen" if not d else f"{d} direction{'s' if d > 1 else ''} of x unseen"
+    ax.set(xlabel="measurements, by redundancy", ylabel="redundancy 1 − h", yscale="log", title=unseen)
+    ax.grid(alpha=0.3)
+    ax.legend(loc="upper left")
+    return ax
 
 
 def phase_transition(result: Any) -> Any:

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 import fastquad as fq
-from fastquad.engine.trust.majority import fits_most
-from fastquad.engine.trust.refutation import other_ends, starts
+from fastquad.engine.problem import Problem
+from fastquad.engine.trust.answer import Answer
+from fastquad.engine.trust.local import exact_measure
+from fastquad.engine.trust.residual import fits_most
+from fastquad.engine.trust.search import Search, to_refute
+from fastquad.noise import Gaussian
 
 
 def symmetric(rng, m, n):
@@ -71,16 +75,21 @@ def test_descents_from_other_starts_end_at_the_other_signal():
     rng = np.random.default_rng(1)
     u, v = rng.standard_normal((2, 10))
     A = blind_to(symmetric(rng, 40, 10), u, v)
-    ends = list(other_ends(fq.measure(A, u), u, A, 16, lambda z: fq.distance(z, u)))
-    assert len(ends) > 0
-    assert max(fq.distance(z, v) for z in ends) < 1e-6
+    y, everything = fq.measure(A, u), np.arange(10)
+    problem = Problem(40, 10, y, A.dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30)
+    answer = Answer(problem, u, A @ u, (A @ u) @ u - y)
+    case = Search(answer, np.einsum("ijj->ij", A), np.full(40, 1e-12), exact_measure(40), None)
+    ends = [descent.z for descent in case.descents(A, everything, everything, 16, weak=False) if descent.residual < 1e-9]
+    others = [z for z in ends if fq.distance(z, u) > 1e-3]
+    assert len(others) > 0
+    assert max(fq.distance(z, v) for z in others) < 1e-6
 
 
 def test_a_search_is_made_only_where_it_is_quick():
-    assert starts(40, 20, 5, independent=True) > 10
-    assert starts(200, 100, 100, independent=True) == 0
-    assert starts(160, 40, 40, independent=False) > 0
-    assert starts(60, 500, 5, independent=True) == 0
+    assert to_refute(40, 20, 5, independent=True) > 10
+    assert to_refute(200, 100, 100, independent=True) == 0
+    assert to_refute(160, 40, 40, independent=False) > 0
+    assert to_refute(60, 500, 5, independent=True) == 0
 
 
 # -- vectors that no matrix sees --------------------------------------------------------------------------------------

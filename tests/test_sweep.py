@@ -19,13 +19,7 @@ SHAPES = (
 ENOUGH = 5
 #: Shapes that are not good today, and why. A shape that is good must leave this list: the test says so.
 KNOWN_HOLES = {
-    ("gaussian", 20, "3", 20): "low noise stagnates, without an error",
-    ("gaussian", 40, "1+1/n", 3): "low noise stagnates, and a rival is not weighed by its freedom",
-    ("packed", 60, "2", 8): "low noise stagnates far above the optimum",
-    ("gaussian", 30, "2-1/n", 5): "low noise stagnates far above the optimum",
-    ("gaussian", 30, "2+1/n", 12): "low noise stagnates, without an error",
     ("sparse", 30, "3", 6): "the answer keeps coordinates that the evidence does not support",
-    ("hermitian", 20, "5", 8): "low noise ends far above the optimum",
 }
 
 

@@ -11,8 +11,8 @@ import pytest
 import fastquad as fq
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
-from fastquad.engine.trust import two_signals
-from fastquad.engine.trust.challenge import Challenge, Met
+from fastquad.engine.trust import residual
+from fastquad.engine.trust.search import Challenge, Met
 from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.measurements.contractions import Diagonals, FirstProducts, Products, WeightedSum
 from fastquad.noise import as_noise
@@ -326,7 +326,7 @@ def test_noise_is_not_taken_for_a_second_signal():
         m = int(rng.uniform(2, 6) * n)
         A, x = rng.standard_normal((m, n, n)), rng.standard_normal(n)
         A, r = (A + A.transpose(0, 2, 1)) / 2, rng.standard_normal(m)
-        seen += two_signals.second_signal((A @ x) @ x - 0.1 * r, x, A, 0.1 * r, turning=False) > 0
+        seen += residual.second_signal((A @ x) @ x - 0.1 * r, x, A, 0.1 * r, turning=False) > 0
     assert seen == 0
 
 

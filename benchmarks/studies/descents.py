@@ -18,7 +18,8 @@ import numpy as np
 
 from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.levenberg_marquardt import Rule, on_block
-from fastquad.solvers.auto import PATIENT, SPECTRAL
+from fastquad.solvers.independent import SPECTRAL
+from fastquad.solvers.plan import PATIENT
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 

@@ -92,9 +92,8 @@ def peer(A: fq.SparseTensor, y: np.ndarray, sigma: np.ndarray | None, x: np.ndar
     """Sparse Gauss–Newton in SciPy; x, how many steps, and seconds. The matrices are made before the clock starts."""
     m, n = A.m, A.n
     i, j, k, values = A._i, A._j, A._k, A._values
-    rows = sparse.csr_array((values, (i * n + j, k)), shape=(m * n, n))
-    used = np.flatnonzero(np.diff(rows.indptr))
-    rows, ri, rj = rows[used], used // n, used % n
+    used, row = np.unique(i * n + j, return_inverse=True)
+    rows, ri, rj = sparse.csr_array((values, (row, k)), shape=(used.size, n)), used // n, used % n
     start = time.perf_counter()
     weight = np.ones(m) if sigma is None else 1 / sigma
     held = int(np.argmax(np.abs(x)))

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastquad.engine.requests import Request
+from fastquad.engine.requests import Request, answered_by
 from fastquad.engine.run import Run
 from fastquad.engine.watch import Watch
 from fastquad.measurements.base import Measurements
@@ -95,13 +95,7 @@ def _drive(answerer: _Answerer, runs: list[Run]) -> None:
 
 def finish(measurements: Measurements, routine: Asks[Any], n_threads: int | None = None) -> Any:
     """Run a generator that only asks and reports no steps; returns its result."""
-    answerer = _Answerer(measurements, n_threads)
-    answer = None
-    while True:
-        try:
-            answer = answerer.answer(routine.send(answer))
-        except StopIteration as end:
-            return end.value
+    return answered_by(_Answerer(measurements, n_threads).answer, routine)
 
 
 class _Answerer:

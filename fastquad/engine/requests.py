@@ -10,7 +10,7 @@ import numpy as np
 
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.contractions import Contraction
-from fastquad.typing import Float
+from fastquad.typing import Asks, Float, T
 
 #: Anything that the driver answers: it has a cost and an answer, and says whether it is shared, kept or answered once.
 Request = Contraction
@@ -104,3 +104,15 @@ class Expect(_Free):
     def answer(self, A: Measurements, n_threads: int) -> Float:
         A.expect(self.rows, n_threads=n_threads)
         return np.empty(0)
+
+
+def answered_by(answer: Callable[[Any], Any], routine: Asks[T]) -> T:
+    """Run a generator to its end, with an answer to each item that it yields; returns its result."""
+    reply = None
+    while True:
+        try:
+            item = routine.send(reply)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        reply = answer(item)

@@ -35,20 +35,18 @@ import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
+from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Known
 from fastquad.engine.trust.by_transform import NOT_SHOWN, certify_by_transform, doubt_by_transform
 from fastquad.engine.trust.by_verbs import judge_by_verbs
 from fastquad.engine.trust.certificate import Certificate, Missed, certify, doubt_in_noise, doubt_zero, missed
-from fastquad.engine.trust.challenge import CHALLENGE_ENTRIES
 from fastquad.engine.trust.evidence import SPARE_NATS, against_chance
 from fastquad.engine.trust.matrix_free import certify_matrix_free, doubt_matrix_free
 from fastquad.engine.trust.proof import certified_radius, prove
-from fastquad.engine.trust.refutation import starts
-from fastquad.engine.trust.rivals import along_free
+from fastquad.engine.trust.residual import widened
+from fastquad.engine.trust.search import along_free, to_refute
 from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.engine.trust.structured import better_values, certify_structured, other_values_fit
-from fastquad.engine.trust.turning import certify_turned, doubt_turned
-from fastquad.engine.trust.two_signals import widened
 from fastquad.engine.trust.whitened import in_units_of_noise
 from fastquad.measurements.contractions import Products
 from fastquad.numerics.small import with_small_ones
@@ -158,7 +156,7 @@ def _in_units_of_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 
 def _small(problem: Problem) -> bool:
     """Whether the tests of a problem need not go by its transform."""
-    return problem.m * problem.n**2 <= CHALLENGE_ENTRIES
+    return problem.m * problem.n**2 <= tol.LOOK_ENTRIES
 
 
 def _at_bottom(problem: Problem, outcome: Outcome, free: int) -> Asks[bool]:
@@ -256,15 +254,12 @@ def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:
     if problem.matrix_free:
         return (yield from certify_matrix_free(problem, outcome.x))
     # Of small problems matrices tell more: whether descents from other starts find another answer.
-    if problem.by_transform and not starts(problem.m, problem.n, problem.n, independent=False):
+    if problem.by_transform and not to_refute(problem.m, problem.n, problem.n, independent=False):
         found = yield from certify_by_transform(problem, outcome.x)
         if found is not None:
             return found
         if not products_affordable(problem):
             return Certificate(outcome.x, outcome.residual, Status.UNDECIDED, NOT_SHOWN)
-    if problem.turning:
-        W = None if outcome.known is None else outcome.known.W
-        return (yield from certify_turned(problem, outcome.x, W, outcome.entries))
     return (yield from certify_structured(problem, outcome.x, outcome.entries)) or (
         yield from certify(problem, outcome.x, outcome.known, outcome.entries)
     )
@@ -274,8 +269,7 @@ def _for_most(problem: Problem, outcome: Outcome, outliers: Indices) -> Asks[Ver
     """The verdict on an answer that fits most measurements to rounding: these alone must rule out every other one."""
     rows = np.delete(np.arange(problem.m), outliers)
     part, entries = sound(problem, outcome.entries, rows)
-    tests = (certify_turned if problem.turning else certify)(part, outcome.x, None, entries)
-    found = yield from of_rows(tests, rows, problem.m)
+    found = yield from of_rows(certify(part, outcome.x, None, entries), rows, problem.m)
     if found.status is Status.EXACT:
         return Verdict(Status.EXACT_FOR_MOST, replace(outcome, x=found.x))
     note = f"It fits {rows.size} of {problem.m} measurements to rounding. {found.doubt}".strip()
@@ -331,8 +325,6 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     elif problem.by_transform and not _small(problem):
         # Of smaller problems matrices tell more: whether random starts come back to x.
         found = yield from doubt_by_transform(problem, outcome, level)
-    elif problem.turning:
-        found = yield from doubt_turned(problem, outcome.x, level, outcome.error, outcome.entries)
     else:
         by_level = outcome.method == "lm" and problem.noise.given
         weighed = (outcome.method == "vamp" or by_level) and outcome.stderr is not None
@@ -371,11 +363,7 @@ def _among_outliers(problem: Problem, outcome: Outcome, error: float) -> Asks[Ve
 
 def _believed(problem: Problem, outcome: Outcome, error: float, trusted: float) -> Asks[Verdict]:
     """The verdict on signal in noise, from a method that separates the two by itself, for errors below `trusted`."""
-    if problem.turning:
-        # Use the tests for complex signals: those for real ones would find the free phase undetermined.
-        found = yield from doubt_turned(problem, outcome.x, outcome.noise, error, outcome.entries)
-    else:
-        found = yield from doubt_in_noise(problem, outcome.x, outcome.noise, error, outcome.entries, weighed=True)
+    found = yield from doubt_in_noise(problem, outcome.x, outcome.noise, error, outcome.entries, weighed=True)
     if found.reason:
         return _doubted(replace(outcome, error=max(error, found.error)), found.reason, found.rival)
     bound = 0.0

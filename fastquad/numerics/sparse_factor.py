@@ -193,6 +193,13 @@ class DenseFactor:
             out[self.free] = np.einsum("ij,ij->j", inverse, inverse)
         return out
 
+    def inverse_root(self) -> Float:
+        """C with `C C^T` the inverse, (N, free); its rows are zero at the coordinates that are held."""
+        out = np.zeros((self.N, self.free.size))
+        if self.free.size:
+            out[self.free] = lapack.dtrtri(self.L, lower=1)[0].T
+        return out
+
     def inverse_on_pattern(self) -> Float:
         """The inverse, (N, N)."""
         out = np.zeros((self.N, self.N))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -12,15 +11,6 @@ from numpy.typing import NDArray
 from fastquad.numerics.independence import Gram, gram_beside, singular_values_exceed
 from fastquad.typing import Float, Indices
 
-# Thresholds below which couplings between parts of a basis count as zero, relative to the largest.
-_LEVELS = (1e-11, 1e-9, 1e-7, 1e-5)
-_ROUNDED_LEVELS = (1e-6, 1e-5, 1e-4)
-_NOISY_LEVELS = (1e-6, 1e-4, 1e-3, 1e-2)
-# The largest matrices for which non-orthogonal bases are searched: beyond this it takes too long.
-_MAX_PENCIL = 400
-# The number of parts of a split that are tried.
-_MAX_PARTS = 6
-_ILL_CONDITIONED = 1e8
 # The rounding of a Gram matrix, relative to its trace.
 _ROUNDING = 1e-13
 # By which factor what is shown must exceed rounding, which is only estimated.
@@ -31,8 +21,11 @@ _LOOSE = 1e-6
 _WEAK = 0.5
 
 
-def no_linear_twin(W: Float, columns: Gram, rows: Float, z: Float, least: float = 0.0) -> bool:
-    """Whether it is proven that no linear symmetry of the A_i moves z.
+def no_linear_twin(W: Float, columns: Gram, rows: Float, known: Float, least: float = 0.0) -> bool:
+    """Whether it is proven that no linear symmetry of the A_i moves z, the first of the `known` (1 + d, s).
+
+    The others are directions that the A_i do not see at z, orthogonal to it; W holds them as rows, and they are
+    solutions as z is.
 
     A twin u = Qz has `A_i u = Q^{-T} A_i z`: for each vector c, `c^T A_i u` is a combination of the columns of W,
     `W[i] = A_i z`. That is linear in u, and the only solution is a multiple of z if the parts of the given rows
@@ -42,8 +35,9 @@ def no_linear_twin(W: Float, columns: Gram, rows: Float, z: Float, least: float 
     """
     if columns.factor is None:
         return False
-    s = z.size
-    total = z[:, None] * (z / float(z @ z))
+    s = known.shape[1]
+    unit = known / np.linalg.norm(known, axis=1, keepdims=True)
+    total = unit.T @ unit
     scale = 0.0
     for c in range(rows.shape[1]):
         V = np.ascontiguousarray(rows[:, c])
@@ -56,54 +50,6 @@ def no_linear_twin(W: Float, columns: Gram, rows: Float, z: Float, least: float 
 def rows_needed(m: int, s: int) -> int:
     """How many rows of each matrix `no_linear_twin` needs to show anything."""
     return math.ceil((s - 1) / (m - s)) if m > s else s + 1
-
-
-def parts(
-    M: Float, N: Float, N2: Float, *, rounded: bool, noisy: bool = False
-) -> Iterator[tuple[Float, Float, Indices]]:
-    """Bases in which random combinations M, N of the matrices fall into parts: (V, V^{-1}, one part) in turn.
-
-    First an orthogonal basis, where the matrices themselves fall into parts; then that of the pencil, for any other
-    basis.
-    """
-    levels = _NOISY_LEVELS if noisy else _ROUNDED_LEVELS if rounded else _LEVELS
-    V = np.linalg.eigh(M)[1]
-    yield from _split(V, V.T, V.T @ N @ V, levels)
-    if len(M) > _MAX_PENCIL or np.linalg.cond(M) > _ILL_CONDITIONED:
-        return
-    ratio = np.linalg.solve(M, N)
-    V = np.linalg.eig(ratio)[1]
-    if np.linalg.cond(V) > _ILL_CONDITIONED:
-        return
-    inverse = np.linalg.inv(V)
-    yield from _split(V, inverse, inverse @ np.linalg.solve(M, N2) @ V, levels)
-
-
-def _split(
-    V: Float, inverse: Float, coupling: Float, levels: tuple[float, ...]
-) -> Iterator[tuple[Float, Float, Indices]]:
-    strength = np.abs(coupling) + np.abs(coupling).T
-    np.fill_diagonal(strength, 0.0)
-    # Keep the eigenvectors of a conjugate pair in one part.
-    pairs = np.abs(V.conj().T @ V.conj()) if np.iscomplexobj(V) else None
-    largest = float(np.abs(coupling).max())
-    seen = 0
-    for level in levels:
-        edges = strength > level * largest
-        if pairs is not None:
-            edges |= pairs > 1 - 1e-8
-        count, label = _components(edges)
-        if count == seen or count == 1:
-            continue
-        seen = count
-        sizes = np.bincount(label)
-        for part in np.argsort(sizes, kind="stable")[:_MAX_PARTS]:
-            yield V, inverse, np.flatnonzero(label == part)
-
-
-def flipped(z: Float, V: Float, inverse: Float, part: Indices) -> Float:
-    """z with the sign of its components along a part of the basis V changed."""
-    return z - 2 * np.real(V[:, part] @ (inverse[part] @ z))
 
 
 def turned_at_weakest(block: Float, z: Float, count: int) -> list[Float]:

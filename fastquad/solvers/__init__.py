@@ -16,9 +16,9 @@ Method = Literal["auto", "pursuit", "amp", "lm", "twf", "wf", "spf", "sgn", "lat
 
 #: The name of each method, and where its class is.
 METHODS: dict[str, str] = {
-    "auto": "fastquad.solvers.auto:Auto",
+    "auto": "fastquad.solvers.plan:Auto",
     "pursuit": "fastquad.solvers.pursuit.solver:Pursuit",
-    "amp": "fastquad.solvers.amp.solver:AMP",
+    "amp": "fastquad.solvers.amp.amp:AMP",
     "lm": "fastquad.solvers.lm:LM",
     "twf": "fastquad.solvers.twf:TWF",
     "wf": "fastquad.solvers.twf:WF",

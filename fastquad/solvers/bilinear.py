@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fastquad.engine.problem import Problem
+from fastquad.engine.trust.evidence import log_choices
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Diagonals, Sweep, WeightedSum
 from fastquad.priors.base import Posterior
@@ -33,7 +34,8 @@ from fastquad.solvers import structured
 from fastquad.solvers.amp.hand_over import SparseHandOver
 from fastquad.solvers.parts import noise_fit, weighing
 from fastquad.solvers.parts.descent import Fit, fit
-from fastquad.solvers.structured import Desk, Stage
+from fastquad.solvers.plan import Desk
+from fastquad.solvers.structured import Stage
 from fastquad.typing import Asks, Float
 
 # The share of nonzeros that a run begins with.
@@ -58,13 +60,14 @@ _NEARLY = 0.1
 _LARGEST = (0.1, 0.25)
 
 
-def stages(desk: Desk) -> Iterator[Stage]:
-    """The stages, in their order."""
-    yield message_passing(desk)
-    if desk.problem.m >= desk.problem.n:
-        yield structured.descents(desk)
-    if desk.problem.noiseless or desk.best is None or desk.best.residual > _NEARLY:
-        yield desk.pursue()
+def pursue(desk: Desk) -> Stage:
+    """Pursuit on all levels, if no fit is nearly exact."""
+    problem = desk.problem
+    if not (problem.noiseless or desk.best is None or desk.best.residual > _NEARLY):
+        return None
+    from fastquad.solvers.independent import pursue
+
+    return (yield from pursue(desk))
 
 
 def message_passing(desk: Desk) -> Stage:
@@ -146,15 +149,10 @@ def _convincing(problem: Problem, found: Fit) -> bool:
     if problem.noise.given or m <= s:
         return m >= 2 * s
     on_u = int(np.count_nonzero(found.support < p))
-    choices = sum(_log_choices(*side) for side in ((p, on_u), (problem.n - p, s - on_u)))
+    choices = sum(log_choices(*side) for side in ((p, on_u), (problem.n - p, s - on_u)))
     spread = float(np.var(problem.y) / np.mean(problem.y**2))
     score = m * math.log(found.residual**2 * m / ((m - s) * spread)) + s * math.log(m) + 2 * choices
     return score < -max(noise_fit.CONVINCING * m, noise_fit.CONVINCING_AT_LEAST)
-
-
-def _log_choices(count: int, chosen: int) -> float:
-    """The logarithm of (count choose chosen)."""
-    return math.lgamma(count + 1) - math.lgamma(chosen + 1) - math.lgamma(count - chosen + 1)
 
 
 def _starts(S: Float, rng: np.random.Generator) -> Iterator[tuple[Float, Float]]:

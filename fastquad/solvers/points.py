@@ -23,6 +23,7 @@ from fastquad.engine.verdict import products_affordable
 from fastquad.measurements.contractions import Measure, Shifts
 from fastquad.numerics.distances import Found, Limits, on_circle, on_line
 from fastquad.solution import Proof
+from fastquad.solvers.plan import Desk
 from fastquad.typing import Asks, Float
 
 # How far a count may be from a whole number, relative to the largest: autocorrelations by Fourier transforms are that
@@ -34,8 +35,9 @@ _NODES = 300_000
 _REPORT = 0.3
 
 
-def points(problem: Problem) -> Asks[Outcome | None]:
+def points(desk: Desk) -> Asks[Outcome | None]:
     """The outcome of the search for points, if that is what the problem is."""
+    problem = desk.problem
     values = None if problem.prior is None else problem.prior.alphabet
     if values is None or problem.fixed or problem.bilinear or problem.turning or problem.outliers:
         return None

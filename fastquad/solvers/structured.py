@@ -20,32 +20,24 @@ linear terms or known values make 0 a start, it is the first of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
-
 import numpy as np
 
-from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Note, Outcome
-from fastquad.engine.verdict import exact_enough, products_affordable
+from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Diagonals, Factors, Products, WeightedSum
 from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.levenberg_marquardt import Rule, on_block
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.solvers import vamp
 from fastquad.solvers.parts import weighing
-from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.solvers.parts.descent import Fit, fit
+from fastquad.solvers.plan import Desk
 from fastquad.typing import Asks, Float
 
 Stage = Asks[Outcome | None]
 
-# The ratio m/n from which on VAMP succeeds often.
-_VAMP_RATIO = 1.1
-# The ratio m/n from which on VAMP succeeds almost always, also for sparse x, and comes before pursuit, which takes
-# every positive semidefinite tensor for that of a sparse x.
-_SURE_RATIO = 1.5
 # The ratio m/n below which a descent seldom finds x at once.
 _FEW = 1.3
 # The number of random starts.
@@ -71,46 +63,7 @@ _CLEAR = 0.05
 _AGREE = 1e-3
 
 
-class Desk(Protocol):
-    """What the default method lends to these stages."""
-
-    problem: Problem
-    cache: GrowingBlock
-    entries: Entries
-    best: Fit | None
-
-    @property
-    def rule(self) -> Rule: ...
-    def judge(self, found: Fit, method: str) -> Stage: ...
-    def describe(self) -> Stage: ...
-    def quick_pursuit(self) -> Stage: ...
-    def pursue(self) -> Stage: ...
-
-
-def stages(desk: Desk) -> Iterator[Stage]:
-    """The stages, in their order."""
-    m, n = desk.problem.m, desk.problem.n - len(desk.problem.fixed)
-    if desk.problem.by_transform:
-        # Try what needs no matrix first, and alone if m×n numbers are too many.
-        alone = not products_affordable(desk.problem)
-        if m >= _VAMP_RATIO * n or alone:
-            yield message_passing(desk)
-        if alone:
-            yield _too_large(desk)
-            return
-    elif m >= _SURE_RATIO * n:
-        yield message_passing(desk)
-    yield desk.quick_pursuit()
-    if _VAMP_RATIO * n <= m < _SURE_RATIO * n and not desk.problem.by_transform:
-        yield message_passing(desk)
-    if m >= n:
-        yield descents(desk)
-    yield desk.describe()
-    if desk.best is None or not _explains(desk.problem, desk.best):
-        yield desk.pursue()
-
-
-def _too_large(desk: Desk) -> Stage:
+def too_large(desk: Desk) -> Stage:
     """Note that no method but VAMP was tried."""
     p = desk.problem
     yield Note(
@@ -118,6 +71,15 @@ def _too_large(desk: Desk) -> Stage:
         "approximate message passing was tried. Use more masks, or start near x (x0)."
     )
     return None
+
+
+def pursue(desk: Desk) -> Stage:
+    """Pursuit on all levels, unless the best fit leaves too little of y for that."""
+    if desk.best is not None and _explains(desk.problem, desk.best):
+        return None
+    from fastquad.solvers.independent import pursue
+
+    return (yield from pursue(desk))
 
 
 def _explains(problem: Problem, found: Fit) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.trust.evidence import evidence_of
+from fastquad.engine.trust.gauge import Gauge
 from fastquad.measurements.contractions import Block, Products
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import Gram, least_squares, standard_errors
@@ -54,9 +55,9 @@ class Known(NamedTuple):
         rows = columns if chosen is None else columns[chosen]
         return np.ascontiguousarray(self.block[:, rows[:, None], columns])
 
-    def products(self, x: Float, m: int) -> Float | None:
-        """The products of x on its support, (m, n), zero elsewhere; None if they are not known."""
-        W, nonzero = np.zeros((m, x.size)), np.flatnonzero(x)
+    def products(self, x: Float, nonzero: Indices, m: int) -> Float | None:
+        """The products of x at the places that are not zero, (m, n), zero elsewhere; None if they are not known."""
+        W = np.zeros((m, x.size))
         if self.columns is not None and self.support is not None and among(nonzero, self.support):
             W[:, self.support] = self.columns
             return W
@@ -86,8 +87,11 @@ class Answer:
     Unless it is `whole`, W has been read on the support of x alone, and is zero elsewhere.
     """
 
-    def __init__(self, problem: Problem, x: Float, W: Float, r: Float, known: Known, whole: bool = True) -> None:
-        self.problem, self.known, self.whole = problem, known, whole
+    def __init__(
+        self, problem: Problem, x: Float, W: Float, r: Float, known: Known | None = None, whole: bool = True
+    ) -> None:
+        self.problem, self.known, self.whole = problem, known or Known(), whole
+        self.gauge = Gauge(problem)
         given = problem.support
         allowed = np.arange(problem.n) if given is None else given
         #: The unknowns: coordinates that may be nonzero, and whose values are not known.
@@ -98,7 +102,8 @@ class Answer:
     def read(problem: Problem, x: Float, known: Known | None) -> Asks[Answer]:
         """Read the answer x, using what is known of it."""
         known = known or Known()
-        W = known.W if known.W is not None else known.products(x, problem.m)
+        nonzero = Gauge(problem).whole(np.flatnonzero(x))
+        W = known.W if known.W is not None else known.products(x, nonzero, problem.m)
         if W is None:
             W = yield Products(x)
             return Answer(problem, x, W, W @ x - problem.y, known)
@@ -122,10 +127,13 @@ class Answer:
         """Set the answer to this x, with its products and residuals."""
         self.x, self.W, self.r = x, W, r
         self.__dict__.pop("evidence", None)
+        self.__dict__.pop("pinned", None)
         #: `‖r‖/‖y‖`
         self.residual = math.sqrt(float(r @ r)) / math.sqrt(float(self.problem.y @ self.problem.y))
-        nonzero = x[self.allowed] != 0
-        self.S, self.outside = self.allowed[nonzero], self.allowed[~nonzero]
+        nonzero = x != 0
+        if self.gauge.count:
+            nonzero[self.gauge.whole(np.flatnonzero(x))] = True
+        self.S, self.outside = self.allowed[nonzero[self.allowed]], self.allowed[~nonzero[self.allowed]]
         self.z = x[self.S]
         #: W on the support, (m, s).
         self.columns = W if self.S.size == self.problem.n else np.ascontiguousarray(W[:, self.S])
@@ -140,10 +148,20 @@ class Answer:
         return int(self.S.size)
 
     @property
+    def unknowns(self) -> int:
+        """The number of them less the directions that no measurement sees."""
+        return self.s - self.gauge.count
+
+    @cached_property
+    def pinned(self) -> Float:
+        """W on the support, with a row for each direction that no measurement sees."""
+        return self.gauge.pinned(self.columns, self.z)
+
+    @property
     def gram(self) -> Gram:
-        """The Gram matrix of W on the support."""
+        """The Gram matrix of W on the support, with those directions pinned."""
         if self._gram is None:
-            self._gram = gram_of(self.columns)
+            self._gram = gram_of(self.pinned)
         return self._gram
 
     @cached_property
@@ -166,42 +184,43 @@ class Answer:
         # Give tiny equations a minimal scale: they have hardly any rounding of their own.
         scale = np.maximum(scale, _SMALLEST * float(scale.max()))
         share = self.r / scale
-        rms = math.sqrt(float(share @ share) / max(1, self.problem.m - self.s))
+        rms = math.sqrt(float(share @ share) / max(1, self.problem.m - self.unknowns))
         delta = np.maximum(np.abs(self.r), max(rms, 8 * _EPS) * scale)
-        return np.maximum(delta, 1e-25 * float(delta.max()))
+        return np.maximum(delta, max(1e-25 * float(delta.max()), 1e-300))
 
     # -- the clean support -----------------------------------------------------------------------------------
 
     def clean(self) -> Asks[None]:
         """Drop the coordinates that differ from zero only by rounding."""
         for attempt in range(7):
-            if attempt > 0 and self.s > self.problem.m:
+            if attempt > 0 and self.unknowns > self.problem.m:
                 return
             # Drop first what is obviously rounding, which needs no standard errors.
             order = self._tiny() if attempt == 0 else self._rounding()
-            count = min(order.size, self.s - 1)
+            width = self.gauge.width
+            count = min(order.size, self.s - width)
             while count > 0 and not (yield from self._without(order[:count])):
-                count = 0 if attempt == 0 else count // 2
+                count = 0 if attempt == 0 else count // 2 // width * width
             if count == 0 and attempt > 0:
                 return
 
     def _tiny(self) -> Indices:
         """The positions in S of coordinates as small as rounding."""
-        size = np.abs(self.z)
+        size = self.gauge.norms(self.z, self.S)
         return np.flatnonzero(size < _TINY * float(size.max(initial=0.0)))
 
     def _rounding(self) -> Indices:
         """The positions in S of coordinates that may be rounding, the likeliest first."""
-        m, s, y = self.problem.m, self.s, self.problem.y
+        m, s, y = self.problem.m, self.unknowns, self.problem.y
         level = max(
             float(np.linalg.norm(self.r)) / math.sqrt(max(1, m - s)), _EPS * float(np.linalg.norm(y)) / math.sqrt(m)
         )
-        size = np.abs(self.z)
+        size = self.gauge.norms(self.z, self.S)
         # Bound all standard errors by that of the direction that is seen least.
         near = np.flatnonzero(2 * self.gram.least * size < _CLEARLY * level)
         if near.size == 0:
             return near
-        errors = level / 2 * standard_errors(self.columns, self.gram, near)
+        errors = level / 2 * self.gauge.norms(standard_errors(self.pinned, self.gram, near), self.S[near])
         ratio = size[near] / np.maximum(errors, 1e-300)
         near, ratio = near[ratio < _CLEARLY], ratio[ratio < _CLEARLY]
         return near[np.argsort(ratio, kind="stable")]
@@ -216,7 +235,8 @@ class Answer:
         x = self.x.copy()
         x[self.S[dropped]] = 0.0
         floor = 2 * _EPS * float(np.linalg.norm(y))
-        share = math.sqrt((m - keep.size) / (m - self.s)) if m > self.s else math.inf
+        spare = m - self.unknowns
+        share = math.sqrt((spare + dropped.size) / spare) if spare > 0 else math.inf
         limit = 2 * max(float(np.linalg.norm(self.r)) * min(share, math.sqrt(m)), floor)
         W, r = self.W, self.r - 2 * self.columns @ np.where(kept, 0.0, self.z)
         S, norm = self.S[keep], float(np.linalg.norm(self.x))
@@ -241,7 +261,7 @@ class Answer:
 
     def _part(self, keep: Indices) -> Gram:
         """The Gram matrix of W on some positions of the support."""
-        return gram_of(self.columns[:, keep]) if self._gram is None else self._gram.part(keep)
+        return gram_of(self.pinned[:, keep]) if self._gram is None else self._gram.part(keep)
 
     # -- parts of A --------------------------------------------------------------------------------------------
 

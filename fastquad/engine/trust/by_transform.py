@@ -29,7 +29,7 @@ from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Outcome
 from fastquad.engine.trust.certificate import Certificate, Doubt
 from fastquad.engine.trust.evidence import bits_of, short_of
-from fastquad.engine.trust.rivals import apart, names
+from fastquad.engine.trust.gauge import apart, names
 from fastquad.measurements.contractions import Factors
 from fastquad.numerics import krylov
 from fastquad.numerics.levenberg_marquardt import turned

@@ -28,7 +28,7 @@ import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
-from fastquad.engine.trust.rivals import names
+from fastquad.engine.trust.gauge import names
 from fastquad.engine.verbs import Normals, descend, rows_scaled
 from fastquad.measurements.base import Edges
 from fastquad.measurements.contractions import Along, Gradient, Measure, Sizes, SparseMatrices
@@ -44,8 +44,8 @@ _ROUNDED = 40.0
 # The singular value of the scaled Jacobian below which a direction is unseen. Of refined vectors those that nothing
 # sees have at most 1e-14, and the least that are seen 1e-7, on grids of up to 13,659 buses.
 _UNSEEN = 1e-11
-# The largest number of directions that are looked for, and of those that are told apart.
-_MOST_UNSEEN, _INVERSE_STEPS = 200, 4
+#: The largest number of directions that are looked for, and steps of inverse iteration for each.
+MOST_UNSEEN, _INVERSE_STEPS = 200, 4
 # The share of |A(gg^*)| that is not in the span of J: as in by_transform.
 _INDEPENDENT = 1e-4
 # The bits that a generic spare measurement speaks against chance with, and those to spare: see JUDGEMENT in the docs.
@@ -89,6 +89,11 @@ class _Case:
         return float(np.sum((self.w * self.r) ** 2))
 
 
+def case_at(normals: Normals, x: Float, w: Float) -> _Case:
+    """The case of a signal without data, with these weights, for `unseen` and `position_errors`."""
+    return _Case(normals.problem, normals, x, np.zeros(normals.problem.m), w, normals.held(x))
+
+
 def judge_by_verbs(problem: Problem, outcome: Outcome) -> Asks[tuple[Status, Outcome]]:
     """The status of an answer on all coordinates, and the outcome with its errors, its rival and the reason."""
     normals = outcome.normals if isinstance(outcome.normals, Normals) else Normals.of(problem)
@@ -105,7 +110,7 @@ def judge_by_verbs(problem: Problem, outcome: Outcome) -> Asks[tuple[Status, Out
     if not normals.affordable:
         return Status.UNDECIDED, replace(outcome, note=_NO_MATRIX, error=None, stderr=None)
     case = _Case(problem, normals, x, r, w, normals.held(x))
-    directions = yield from _unseen(case)
+    directions = yield from unseen(case)
     if directions.size:
         return (yield from _undetermined(case, outcome, directions, exact))
     if exact:
@@ -131,7 +136,7 @@ def _ended(outcome: Outcome) -> tuple[Status, Outcome]:
 # -- what J sees -----------------------------------------------------------------------------------------------------
 
 
-def _unseen(case: _Case) -> Asks[Float]:
+def unseen(case: _Case) -> Asks[Float]:
     """The directions that no measurement sees, (n, d), beside the phase; afterwards `case.factor` holds all of them."""
     d, given = case.w**2, case.held
     G, _ = yield from case.normals.gram(case.x, d, np.zeros_like(case.r))
@@ -147,7 +152,7 @@ def _unseen(case: _Case) -> Asks[Float]:
             held = np.concatenate([given, candidates])
             factor = case.normals.factor(G, held)
             confirmed = []
-            for c in candidates[:_MOST_UNSEEN]:
+            for c in candidates[:MOST_UNSEEN]:
                 v, seen = yield from _refined(case, factor, int(c), d, positive)
                 if seen <= _UNSEEN:
                     found.append(v)
@@ -156,7 +161,7 @@ def _unseen(case: _Case) -> Asks[Float]:
             if len(confirmed) < candidates.size:
                 factor = case.normals.factor(G, given)
                 break
-        if given.size >= case.problem.n or len(found) >= _MOST_UNSEEN:
+        if given.size >= case.problem.n or len(found) >= MOST_UNSEEN:
             break
         v = rng.standard_normal(case.problem.n) / np.sqrt(positive)
         for _ in range(_INVERSE_STEPS):
@@ -208,7 +213,7 @@ def _exact(case: _Case, outcome: Outcome, eps: float) -> Asks[tuple[Status, Outc
     freedom = problem.n - case.held.size
     # What rounding leaves open: each row is known to what is left of it.
     share = max(math.sqrt(case.square / max(1, problem.m - freedom)), eps)
-    outcome = replace(outcome, **_errors(case, share), noise=None)
+    outcome = replace(outcome, **position_errors(case, share), noise=None)
     if problem.m <= freedom or not (yield from _spare(case)):
         spare = f"There are {problem.m} measurements for {freedom} unknowns, and no more of them are independent."
         return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {spare}".strip())
@@ -328,7 +333,7 @@ def _parts_turned(case: _Case, edges: Edges) -> list[Float]:
 # -- noise -----------------------------------------------------------------------------------------------------------
 
 
-def _errors(case: _Case, sigma: float) -> dict[str, Any]:
+def position_errors(case: _Case, sigma: float) -> dict[str, Any]:
     """`error` and `stderr` where the weighted rows have this standard deviation."""
     variance = case.factor.inverse_diagonal()
     if case.problem.turning:
@@ -358,7 +363,7 @@ def _in_noise(case: _Case, outcome: Outcome, told: Float | None) -> Asks[tuple[S
         from scipy.special import gammaincc
 
         chance = 0.0 if told is None else float(gammaincc(spare / 2, case.square / 2))
-        outcome = replace(outcome, noise=problem.sigma, **_errors(case, 1.0))
+        outcome = replace(outcome, noise=problem.sigma, **position_errors(case, 1.0))
         if chance < _ALPHA:
             return Status.STAGNATED, replace(
                 outcome, note=f"{outcome.note} {_TOO_MUCH}".strip(), error=None, stderr=None
@@ -368,7 +373,7 @@ def _in_noise(case: _Case, outcome: Outcome, told: Float | None) -> Asks[tuple[S
         sigma = math.sqrt(case.square / spare)
         # With few degrees of freedom the level itself is uncertain: the variance of Student's distribution.
         wider = math.sqrt(spare / (spare - 2)) if spare > 2 else math.inf
-        outcome = replace(outcome, noise=sigma, **_errors(case, sigma * min(wider, 10.0)))
+        outcome = replace(outcome, noise=sigma, **position_errors(case, sigma * min(wider, 10.0)))
         if outcome.residual > _LEFT:
             return Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_NOT_FITTED}".strip())
         # −spare/2 ln RSS of both differ by less.

@@ -1,34 +1,31 @@
-"""The certificate of an exact answer: that no other signal, up to sign, has the same measurements.
+"""The certificate of an answer: that no other signal, up to its gauge, has the same measurements.
 
 `certify` takes an x that fits to rounding. It first removes the coordinates that are only rounding, so that its x has
 true zeros. Then it tries to find another signal that fits as well, with what is known of A at little cost. With `W[i] =
 Ã_i x`, the support S of x with s coordinates, and δ_i the tolerance of equation i (its residual, and at least its
-rounding), the answer is doubted
+rounding), the questions are, in this order,
 
-    jacobian      if a direction on S changes the measurements by less than δ: its columns 2W_S/δ must have full rank
-    unseen        if the value of a coordinate outside of S changes nothing
-    span          if the measurements amount to no more independent equations than there are unknowns
-    line          if x + tv fits for every t, where measurements are more than unknowns and should rule it out
-    exchange      if a coordinate outside of S can take over from those in S
-    symmetry      if a linear map Q with Q^T A_i Q = A_i on S gives a twin Qx: blocks whose signs are free, a common
-                  eigenbasis, an invariant subspace
-    relabelling   if a signed relabelling of the coordinates leaves the A_i as they are: mirrors, shifts, exchanges; or
-                  if opposite values cancel at two coordinates outside of S, which are measured alike
-    subsystem     if some coordinates are seen by no more measurements than they are: those have other values as well
-    flat          if no matrix sees a change of x that makes another signal as sparse
-    chance        if the measurements take so few values that another signal may fit by chance
-    refutation    if a descent from another start ends at another signal, where such descents are quick
+    jacobian      does a direction on S change the measurements by less than δ?
+    unseen        does the value of a coordinate outside of S change nothing?
+    span          do the measurements amount to no more independent equations than there are unknowns?
+    candidates    does one of the signals of `_SOURCES` fit as well?
+    flat          does no matrix see a change of x that makes another signal as sparse?
+    refutation    does a descent from another start end at another signal, where such descents are quick?
+    chance        do the measurements take so few values that another signal may fit by chance?
 
-A continuous family of signals shows in the first test, finite ones in the others. Each test has a cheap form that
+A continuous family of signals shows in the first three, finite ones in the others. Each test has a cheap form that
 proves independence where it is clear, as for random entries; the exact form is used only if that proves nothing.
 
-Under noise (`doubt_in_noise`) δ is the noise, and the same tests ask whether the data distinguish x from clearly
+Under noise (`doubt_in_noise`) δ is the noise, and the same questions are whether the data distinguish x from clearly
 different signals: a tenth of its norm away, and three times the error that the method expects.
+
+Every doubt with a witness is AMBIGUOUS; without one it is only what is not ruled out, and the status UNDECIDED.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -36,18 +33,25 @@ import numpy as np
 from fastquad.engine.entries import Entries, few_valued, sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
+from fastquad.engine.trust import candidates
+from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer, Known
-from fastquad.engine.trust.challenge import CHALLENGE, CHALLENGE_ENTRIES, CHALLENGE_INDEPENDENT, starts
-from fastquad.engine.trust.evidence import SURE, evidence_of
+from fastquad.engine.trust.evidence import SURE, bits_of, evidence_of, log_choices, repeated_bits, short_of
 from fastquad.engine.trust.flat import another_on_flat
-from fastquad.engine.trust.majority import fits_most
-from fastquad.engine.trust.rivals import NAMED, Measure, along_free, expand, names
-from fastquad.engine.trust.twins import Twins
-from fastquad.engine.trust.two_signals import second_signal
-from fastquad.engine.trust.valleys import challenged, refuted, searched_everywhere
+from fastquad.engine.trust.gauge import NAMED, Gauge, expand
+from fastquad.engine.trust.local import exact_measure, noisy_measure
+from fastquad.engine.trust.residual import fits_most, no_noise, second_signal
+from fastquad.engine.trust.search import (
+    CHALLENGE,
+    Candidate,
+    Search,
+    along_free,
+    searched_everywhere,
+    starts,
+)
+from fastquad.engine.trust.subsystem import subsystem
 from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
-from fastquad.numerics.gram import gram
-from fastquad.numerics.independence import singular_values_exceed
+from fastquad.numerics import symmetry
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float, Indices
@@ -56,25 +60,8 @@ __all__ = ["Certificate", "Known", "Missed", "certify", "doubt_in_noise", "doubt
 
 # When a look at all coordinates ends: where what they leave hardly falls, as from an x that leaves only noise.
 _LOOK = CHALLENGE._replace(bottom=0.05)
-# The largest number of measurements whose dependence is looked for: all are compared with all.
-_MOST_COMPARED = 4000
-# Without noise, another signal is at least so far away, and so many times what rounding leaves open of a coordinate; at
-# most so far.
-_APART, _TIMES_ROUNDING, _MOST_APART = 1e-3, 10.0, 0.1
-# The chance below which given values do not explain y: of 2,000 right ones two at most are refused.
-_REFUTED = 1e-3
-# The chance below which what is left of y is not noise alone.
-_BY_CHANCE = 1e-6
-# Under noise, the coordinates that are this many standard errors from zero must have this share of the norm of x.
-_SIGNIFICANT, _LEAST_SIGNIFICANT = 5.0, 0.5
-# The number of measurements, beyond those on the support, whose rows tell zero coordinates from the others.
-_SPARE_ROWS = 4
-# Under noise, another signal is as many times the expected error away; at most so far, relative to x.
-_ERRORS_APART, _CLEARLY_ANOTHER = 3.0, 0.5
-# Under noise, the twin by a symmetry of A is at least so far away.
-_TWIN_APART = 0.01
-# Under noise, a symmetry must hold on the coordinates that are this many standard errors from zero.
-_SURE = 5.0
+# The least number of matrices in which a value that is common would repeat.
+_ENOUGH_TO_REPEAT = 8
 
 
 class Certificate(NamedTuple):
@@ -117,6 +104,36 @@ class Doubt(NamedTuple):
         return error, ""
 
 
+def _convolved(case: Search) -> Asks[Iterable[Candidate]]:
+    """Other factors of a convolution: it is a product of two polynomials, and a root of one may be one of the other."""
+    if not case.problem.bilinear:
+        return ()
+    if case.entries is None:
+        case.entries = yield from sample_entries(case.problem)
+    if "repeated" in case.entries.symmetries:
+        case.suspicion = (
+            "Some products of the two vectors are always measured together, as in a convolution: other pairs of "
+            "vectors have the same sums of them."
+        )
+    return ()
+
+
+#: Where other signals are looked for, in this order, and the classes of the campaign that need it.
+_SOURCES = (
+    _convolved,
+    candidates.lines,  # laplacians, constant signal
+    candidates.exchanged,  # twin columns, dependent triple
+    candidates.mirrored,  # affine weak linear
+    candidates.linear,  # two blocks, commuting, householder, invariant subspace
+    candidates.linear_anywhere,  # reflection off the support, involution
+    candidates.weak,  # weak coupling, coupling at the noise
+    candidates.cancelling,  # symmetry off the support
+    candidates.moved,  # toeplitz, mirror, complex of real matrices
+    candidates.relabelled,  # exchangeable pair, toeplitz permuted, swapped labels
+    subsystem,  # square subsystem, subsystem in a basis
+)
+
+
 def certify(
     problem: Problem, x: Float, known: Known | None = None, entries: Entries | None = None
 ) -> Asks[Certificate]:
@@ -131,33 +148,38 @@ def certify(
     answer = yield from Answer.read(problem, x, known)
     yield from answer.clean()
     x, residual = answer.x, answer.residual
-    if answer.s > problem.m:
+    if answer.unknowns > problem.m:
         return Certificate(x, residual, Status.UNDETERMINED, twin=(yield from along_free(problem, x)))
-    if problem.n == 1 and problem.m > 1:  # one nonzero measurement determines |x|
+    if problem.entries == 1 and problem.m > 1:  # one nonzero measurement determines |x|
         return Certificate(x, residual, Status.EXACT)
     diagonals = yield Diagonals()
     delta = answer.rounding(diagonals)
-    apart = _apart(answer, delta)
-    measure = Measure(apart, apart, 30.0, math.sqrt(problem.m) / apart, noisy=False)
-    tests = Twins(answer, diagonals, delta, measure, entries)
-    if answer.outside.size and not (yield from _shown_by_few(tests)):
+    case = Search(answer, diagonals, delta, exact_measure(problem.m, _apart(answer, delta)), entries)
+    if answer.outside.size and not (yield from _shown_by_few(case)):
         yield from answer.complete()
-    doubt = tests.jacobian() or tests.unseen()
+    doubt = case.jacobian() or case.unseen()
     if doubt:
-        yield from tests.witness()
-        return Certificate(x, residual, _status(tests), doubt, twin=tests.twin)
-    status, doubt = tests.span()
+        yield from case.witness()
+        return Certificate(x, residual, _status(case), doubt, twin=case.twin)
+    status, doubt = case.span()
     if status is Status.EXACT:
-        doubt = yield from tests.rivals()
-        if not doubt and answer.outside.size and (problem.m <= answer.allowed.size or _open(tests)):
-            doubt, tests.twin = yield from another_on_flat(problem, x)
-        if tests.twin is None:
-            doubt = (yield from refuted(tests)) or doubt
-        doubt = doubt or (yield from tests.chance())
+        doubt = (yield from _another(case)) or (yield from _by_chance(case))
     if status is Status.EXACT and doubt:
-        status = _status(tests)
-    error = tests.error() if residual > 1e-12 else 0.0
-    return Certificate(x, residual, status, doubt, error, tests.twin)
+        status = _status(case)
+    error = case.error() if residual > 1e-12 else 0.0
+    return Certificate(x, residual, status, doubt, error, case.twin)
+
+
+def _another(case: Search) -> Asks[str]:
+    """Why another signal, not near x, fits as well as an exact answer."""
+    answer, problem = case.answer, case.problem
+    doubt = yield from case.rivals(_SOURCES)
+    hidden = case.overdetermined and not case.seen_everywhere
+    if not doubt and answer.outside.size and (problem.m <= answer.allowed.size or hidden):
+        doubt, case.twin = yield from another_on_flat(problem, answer.x)
+    if case.twin is None:
+        doubt = (yield from case.refuted()) or doubt
+    return doubt
 
 
 def _apart(answer: Answer, delta: Float) -> float:
@@ -165,45 +187,81 @@ def _apart(answer: Answer, delta: Float) -> float:
     sizes = np.sqrt(np.einsum("ij,ij->j", answer.columns, answer.columns))
     seen = 2 * float(np.linalg.norm(answer.z)) * float(np.median(sizes)) if answer.s else 0.0
     open_to = math.sqrt(float(delta @ delta)) / max(seen, 1e-300)
-    return min(max(_APART, _TIMES_ROUNDING * open_to), _MOST_APART)
+    return min(max(tol.APART, tol.TIMES_ROUNDING * open_to), tol.APART_IN_NOISE)
 
 
-def _status(tests: Twins) -> Status:
+def _status(case: Search) -> Status:
     """What a doubt is worth: a signal that fits as well shows it, or it is only what is not ruled out."""
-    return Status.UNDECIDED if tests.twin is None else Status.AMBIGUOUS
+    return Status.UNDECIDED if case.twin is None else Status.AMBIGUOUS
 
 
-def _open(tests: Twins) -> bool:
-    """Whether some direction is not seen although there are more measurements than unknowns."""
-    return tests.overdetermined and not tests.seen_everywhere
-
-
-def _shown_by_few(tests: Twins) -> Asks[bool]:
+def _shown_by_few(case: Search) -> Asks[bool]:
     """Whether the first few measurements show that no zero coordinate can be another one's, or have any value.
 
     What tells signals apart in a few measurements does so in all of them. So where W has been read on the support
     alone, its rows for a few measurements replace those for all.
     """
-    answer, problem = tests.answer, tests.problem
-    few = answer.s + _SPARE_ROWS
+    answer, problem = case.answer, case.problem
+    few = answer.s + tol.SPARE_ROWS
     if answer.whole or few >= problem.m:
         return False
-    shown = tests.on_first(answer.x, (yield FirstProducts(answer.x, few)))
+    shown = _on_first(case, (yield FirstProducts(answer.x, few)))
     if shown.jacobian() or shown.unseen() or shown.spanned().size:
         return False
-    if problem.m > answer.allowed.size:
+    if problem.m > answer.allowed.size - answer.gauge.count:
         # A vector that is measured neither alone nor with x is not measured with the largest part of x, either.
-        z, largest = np.zeros(problem.n), _largest(answer.x)
+        size = answer.gauge.norms(answer.x, np.arange(problem.n))
+        largest = np.argsort(-size, kind="stable")[: 2 * answer.gauge.width]
+        z = np.zeros(problem.n)
         z[largest] = answer.x[largest]
-        if not tests.sees_all(z, (yield FirstProducts(z, answer.allowed.size + _SPARE_ROWS))):
+        if not case.sees_all(z, (yield FirstProducts(z, answer.allowed.size + tol.SPARE_ROWS))):
             return False
     yield from answer.look_at(answer.outside[: answer.s + 2])
-    return tests.span()[0] is Status.EXACT
+    return case.span()[0] is Status.EXACT
 
 
-def _largest(x: Float) -> Indices:
-    """The two largest coordinates."""
-    return np.argsort(-np.abs(x), kind="stable")[:2]
+def _on_first(case: Search, W: Float) -> Search:
+    """The questions about x with its products in the first few measurements."""
+    few, x = len(W), case.answer.x
+    part = Answer(case.problem, x, W, W @ x - case.problem.y[:few])
+    return Search(part, case.diagonals[:few], case.delta[:few], case.measure, None)
+
+
+def _by_chance(case: Search) -> Asks[str]:
+    """Whether chance could explain that x fits, because the measurements can take few values.
+
+    Another signal on the support must match every measurement to spare, each of which says as much as it could have
+    taken values. One on other coordinates must match as many, and where the entries of A take few values its products
+    may be those of x: that says less.
+    """
+    problem, answer, width = case.problem, case.answer, case.gauge.width
+    n, s = case.gauge.count_of(answer.S)
+    n = n if case.gauge.count else answer.allowed.size
+    if case.entries is None:
+        case.entries = yield from sample_entries(problem)
+    bits = np.sort(bits_of(problem.y, answer.residual))
+    if math.isfinite(case.entries.bits) and s < n and not (yield from _continuous(answer)):
+        V = answer.columns - answer.z * case.diagonals[:, answer.S]
+        V = np.sqrt(np.sum(V.reshape(problem.m, -1, width) ** 2, axis=2)) if width > 1 else V
+        bits = np.minimum(bits, repeated_bits(V, float(np.abs(answer.z).max(initial=0.0))))
+    return short_of(bits, answer.unknowns, width, log_choices(n, s))
+
+
+def _continuous(answer: Answer) -> Asks[bool]:
+    """Whether the diagonals on the support, and entries that join all of it, take no value twice.
+
+    Sparse matrices with a pattern, such as those of a chain or a grid, are of this kind. Another signal has another
+    square somewhere, or another relative sign at one of the joining entries; chance does not compensate for either.
+    """
+    block = yield from answer.block()
+    if block is None or len(block) < _ENOUGH_TO_REPEAT:
+        return False
+    ordered = np.sort(block[:: max(1, len(block) // 32)], axis=0)
+    varied = (ordered[1:] != ordered[:-1]).all(axis=0)
+    return bool(varied.diagonal().all() and len(symmetry.groups(varied.astype(np.float64), 0.5)) == 1)
+
+
+# -- noise ------------------------------------------------------------------------------------------------------------
 
 
 def doubt_in_noise(
@@ -222,41 +280,43 @@ def doubt_in_noise(
     measurements are no reason for doubt.
     """
     answer = yield from Answer.read(problem, x, None)
-    m, s = problem.m, answer.s
-    sigma = max(float(np.linalg.norm(answer.r)) / math.sqrt(max(1, m - s)), level or 0.0)
+    m = problem.m
+    sigma = max(float(np.linalg.norm(answer.r)) / math.sqrt(max(1, m - answer.unknowns)), level or 0.0)
     diagonals = yield Diagonals()
     entries = entries or (yield from sample_entries(problem))
-    away = max(0.1, _ERRORS_APART * (expected or 0.0))
+    away = max(tol.APART_IN_NOISE, tol.FEW_ERRORS * (expected or 0.0))
     # Where entries are not independent, nothing but these tests speaks for x: one that is clearly another counts.
-    away = away if entries.independent else min(away, _CLEARLY_ANOTHER)
+    away = away if entries.independent else min(away, tol.CLEARLY_ANOTHER)
     delta = np.full(m, max(sigma, 1e-300))
     if weighed and problem.noise.unequal:
         delta = problem.deviations(answer.r)
-    tests = Twins(answer, diagonals, delta, Measure(away, away, 3.0, 10.0, noisy=True), entries)
-    errors, reason = tests.errors()
-    if not weighed and not problem.noise.given and tests.few_count():
-        errors = np.maximum(errors, tests.robust_errors())
-    tests.sure = np.abs(answer.z) > _SURE * errors
+    case = Search(answer, diagonals, delta, noisy_measure(away), entries)
+    errors, reason = case.errors()
+    if not weighed and not problem.noise.given and case.few_count():
+        errors = np.maximum(errors, case.robust_errors())
+    size, errors_of = (answer.gauge.norms(each, answer.S) for each in (answer.z, errors))
+    case.sure = size > tol.SURE * errors_of
     stderr = np.zeros(problem.n)
     stderr[answer.S] = errors
-    # What noise alone may have put into a coordinate that is hardly seen does not make x large.
-    sure = float(np.linalg.norm(answer.z[np.abs(answer.z) > _SIGNIFICANT * errors]))
-    norm = tests.norm if sure > _LEAST_SIGNIFICANT * tests.norm else max(sure, 1e-3 * tests.norm)
+    # Ignore coordinates that are hardly seen in the norm of x: they may be noise.
+    sure = float(np.linalg.norm(answer.z[case.sure]))
+    norm = case.norm if sure > tol.LEAST_SURE * case.norm else max(sure, 1e-3 * case.norm)
     error = float(np.linalg.norm(errors)) / norm
-    nearer = max(_TWIN_APART, _ERRORS_APART / 2 * max(expected or 0.0, error))
-    tests.measure = tests.measure._replace(nearer=min(nearer, away))
+    nearer = max(tol.TWIN_APART, tol.FEW_ERRORS / 2 * max(expected or 0.0, error))
+    case.measure = case.measure._replace(nearer=min(nearer, away))
     if not reason:
-        reason = tests.improvable() or tests.unseen() or tests.span()[1] or (yield from tests.rivals())
-        reason = reason or (yield from tests.signs())
+        reason = case.improvable() or case.unseen() or case.span()[1]
+        reason = reason or (yield from case.rivals(_SOURCES))
         if not reason and answer.outside.size:
-            reason, tests.twin = yield from another_on_flat(problem, x, small=_SURE * float(errors.max(initial=0.0)))
+            small = tol.SURE * float(errors.max(initial=0.0))
+            reason, case.twin = yield from another_on_flat(problem, x, small=small)
     if not reason:
         # Trust a method that estimates its error to separate signal from noise, if entries are independent as it
         # assumes.
-        reason = yield from challenged(tests, expected is not None and entries.independent)
+        reason = yield from case.challenged(expected is not None and entries.independent)
     if reason:
-        yield from tests.witness()
-    return Doubt(reason, error, stderr, error * tests.uncertainty, tests.hidden(), tests.blur, tests.twin)
+        yield from case.witness()
+    return Doubt(reason, error, stderr, error * case.uncertainty, case.hidden(), case.blur, case.twin)
 
 
 class Missed(NamedTuple):
@@ -277,94 +337,54 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     For methods that separate signal from noise by themselves, if A is random as they assume: a symmetry in another
     basis does not show in a sample of entries, and an estimate between two twins leaves a part of both in the residual.
     """
-    from scipy.special import fdtrc
-
     m, n = problem.m, problem.n
-    if m * n * n > (CHALLENGE_ENTRIES if n < m else CHALLENGE_INDEPENDENT) or problem.outliers:
+    if m * n * n > (tol.LOOK_ENTRIES if problem.unknowns < m else tol.INDEPENDENT_ENTRIES) or problem.outliers:
         return Missed()
     block = yield Block(np.arange(n))
-    answer = Answer(problem, x, block @ x, (block @ x) @ x - problem.y, Known())
-    if n >= m or problem.turning:
-        # The other tests would find the free phase.
-        return Missed(misfit=_no_noise(block, answer) or _for_most(block, answer), second=_second(block, answer))
-    # Release the values that the user fixed, to test them, but keep those that belong to A.
-    told = getattr(problem.prior, "fixed", None) or {}
-    free = np.array([j for j in range(n) if j not in problem.fixed or j in told], dtype=np.intp)
-    descent = on_block(problem.y, x, block, _LOOK, free=free if free.size < n else None)
-    left = float(np.linalg.norm(answer.r))
-    if problem.prior is not None and problem.prior.alphabet is not None:
-        # Of a signal of given values nothing was fitted: all coordinates together must not leave less than of noise.
-        gone = max(left**2 - descent.square, 0.0)
-        refuted_by = fdtrc(free.size, m - free.size, gone / free.size / max(descent.square / (m - free.size), 1e-300))
-        if refuted_by < _REFUTED:
-            return Missed(descent.z)
-    # All coordinates together leave less in any case: the other signal must be the likelier one for all its freedom.
-    if evidence_of(problem, descent.z, descent.W, descent.r, free) > answer.evidence + SURE:
-        return Missed(descent.z)
-    misfit, second = _no_noise(block, answer) or _for_most(block, answer), _second(block, answer)
-    if misfit or problem.support is not None or problem.fixed:
+    answer = Answer(problem, x, block @ x, (block @ x) @ x - problem.y)
+    if problem.unknowns < m:
+        better = _better(answer, block)
+        if better is not None:
+            return Missed(better)
+    misfit = no_noise(block, answer)
+    if not misfit and block.size <= tol.INDEPENDENT_ENTRIES and not problem.fixed:
+        misfit = fits_most(problem.y, x, block, problem.unknowns, turning=problem.turning)
+    second = 0.0
+    if not (problem.fixed or problem.bilinear or problem.rank_two):
+        second = second_signal(problem.y, x, block, answer.r, turning=problem.turning)
+    if problem.unknowns >= m or misfit or problem.support is not None or problem.fixed:
         return Missed(misfit=misfit, second=second)
-    delta = np.full(m, max(left / math.sqrt(m), 1e-300))
-    tests = Twins(answer, np.einsum("ijj->ij", block), delta, Measure(0.1, 0.1, 3.0, 10.0, noisy=True), None)
-    unseen = tests.errors()[1]
+    delta = np.full(m, max(float(np.linalg.norm(answer.r)) / math.sqrt(m), 1e-300))
+    case = Search(answer, np.einsum("ijj->ij", block), delta, noisy_measure(), None)
+    unseen = case.errors()[1]
     if unseen:
-        yield from tests.witness()
-    return Missed(unseen=unseen, second=second, rival=tests.twin)
+        yield from case.witness()
+    return Missed(unseen=unseen, second=second, rival=case.twin)
 
 
-def _no_noise(block: Float, answer: Answer) -> str:
-    """Whether what is left of y cannot be noise: where the A_i are dependent, noise contradicts that, and r does not.
+def _better(answer: Answer, block: Float) -> Float | None:
+    """A signal on all coordinates that is far likelier than x, to which a descent from x leads; None if there is none.
 
-    `Σ c_i A_i = 0` means `Σ c_i y_i = 0` for data without noise. Such c are the null vectors of the inner products of
-    the A_i; noise has as much of its square along each of them as along any other direction that x cannot fit. The
-    ratio of the two mean squares has an F distribution; that of a wrong x, which leaves signal as well, is too large.
+    Release the values that the user fixed, to test them, but keep those that belong to A.
     """
     from scipy.special import fdtrc
 
-    m = len(block)
-    flat = block.reshape(m, -1)
-    if m > _MOST_COMPARED or _independent(flat):
-        return ""
-    sizes = np.sqrt(np.einsum("ij,ij->i", flat, flat))
-    unit = flat / np.where(sizes > 0, sizes, 1.0)[:, None]
-    values, vectors = np.linalg.eigh(unit @ unit.T)
-    null = vectors[:, values < 1e-9 * values[-1]]
-    # c for the A_i as they are: an orthonormal basis.
-    basis = np.linalg.qr(null / np.where(sizes > 0, sizes, 1.0)[:, None])[0] if null.shape[1] else null
-    count = basis.shape[1]
-    others = m - count - (answer.s - answer.problem.turning)
-    if count == 0 or others <= 0:
-        return ""
-    noise = float(np.sum((basis.T @ answer.r) ** 2))
-    rest = float(answer.r @ answer.r) - noise
-    if fdtrc(others, count, rest / others / max(noise / count, 1e-300)) > _BY_CHANCE:
-        return ""
-    return "Measurements that depend on each other agree far better than x with y: what x leaves is not only noise."
-
-
-def _independent(flat: Float) -> bool:
-    """Whether a few entries of the matrices show that none of these is a combination of the others."""
-    m, size = flat.shape
-    some = np.random.default_rng(0).integers(0, size, 2 * m)
-    part = flat[:, some] if 2 * m < size else flat
-    unit = part / np.maximum(np.sqrt(np.einsum("ij,ij->i", part, part)), 1e-300)[:, None]
-    return singular_values_exceed(gram(np.ascontiguousarray(unit.T)), 1e-3)
-
-
-def _for_most(block: Float, answer: Answer) -> str:
-    """Why what is left is not noise, if a signal near x fits most measurements to rounding."""
     problem = answer.problem
-    if block.size > CHALLENGE_INDEPENDENT or problem.fixed:
-        return ""
-    return fits_most(problem.y, answer.x, block, problem.unknowns, turning=problem.turning)
+    told = getattr(problem.prior, "fixed", None) or {}
+    free = np.array([j for j in range(problem.n) if j not in problem.fixed or j in told], dtype=np.intp)
+    some = free if free.size < problem.n else None
+    descent = on_block(problem.y, answer.x, block, _LOOK, free=some, turning=problem.turning)
+    if problem.prior is not None and problem.prior.alphabet is not None:
+        # Of a signal of given values nothing was fitted: all coordinates together must not leave less than of noise.
+        gone, spare = max(float(answer.r @ answer.r) - descent.square, 0.0), problem.m - free.size
+        chance = fdtrc(free.size, spare, gone / free.size / max(descent.square / spare, 1e-300))
+        return descent.z if chance < tol.ALPHA else None
+    # All coordinates together leave less in any case: the other signal must be the likelier one for all its freedom.
+    likelier = evidence_of(problem, descent.z, descent.W, descent.r, free) > answer.evidence + SURE
+    return descent.z if likelier else None
 
 
-def _second(block: Float, answer: Answer) -> float:
-    """The power of another signal that is measured with x; known values, and products of two vectors, rule it out."""
-    problem = answer.problem
-    if problem.fixed or problem.bilinear or problem.rank_two:
-        return 0.0
-    return second_signal(problem.y, answer.x, block, answer.r, turning=problem.turning)
+# -- x = 0 ------------------------------------------------------------------------------------------------------------
 
 
 def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
@@ -374,28 +394,23 @@ def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
     unknowns. The products of a random vector show whether that holds, and whether the A_i have a common null space; of
     few-valued matrices, descents from random signals find such an x.
     """
-    given = problem.support
+    given, gauge = problem.support, Gauge(problem)
     allowed = np.setdiff1d(np.arange(problem.n) if given is None else given, problem.known)
-    if problem.m < allowed.size:
+    unknowns, rank = allowed.size - gauge.count, problem.m
+    few = f"There are {problem.m} measurements for {allowed.size} unknowns: other signals may measure zero too."
+    if problem.m >= allowed.size:
+        diagonals = (yield Diagonals())[:, allowed]
+        alone = allowed[~diagonals.any(axis=0)]
+        if alone.size:
+            rival = expand(np.ones(1), alone[:1], problem.n)
+            return Status.AMBIGUOUS, f"Nothing measures {gauge.names(alone)} alone: it may have any value.", rival
+        W = yield Products(np.random.default_rng(0).standard_normal(problem.n))
+        values = np.linalg.svd(W[:, allowed], compute_uv=False)
+        rank = int(np.count_nonzero(values > 1e-10 * values[0]))
+        few = f"The measurements amount to {rank} independent ones, for {unknowns} unknowns: others measure zero too."
+    if problem.m < allowed.size or rank < unknowns:
         _, rival = yield from _another_zero(problem, allowed)
-        doubt = f"There are {problem.m} measurements for {allowed.size} unknowns: other signals may measure zero too."
-        return Status.UNDETERMINED if rival is None else Status.AMBIGUOUS, doubt, rival
-    diagonals = (yield Diagonals())[:, allowed]
-    alone = allowed[~diagonals.any(axis=0)]
-    if alone.size:
-        rival = np.zeros(problem.n)
-        rival[alone[0]] = 1.0
-        return Status.AMBIGUOUS, f"Nothing measures {names(alone)} alone: it may have any value.", rival
-    W = yield Products(np.random.default_rng(0).standard_normal(problem.n))
-    values = np.linalg.svd(W[:, allowed], compute_uv=False)
-    rank = int(np.count_nonzero(values > 1e-10 * values[0]))
-    # Do not count the free phase of a complex signal.
-    if rank < allowed.size - problem.turning:
-        _, rival = yield from _another_zero(problem, allowed)
-        doubt = (
-            f"The measurements amount to {rank} independent ones, for {allowed.size} unknowns: others measure zero too."
-        )
-        return Status.UNDETERMINED if rival is None else Status.AMBIGUOUS, doubt, rival
+        return Status.UNDETERMINED if rival is None else Status.AMBIGUOUS, few, rival
     # By chance, entries of any value do not add up to zero.
     doubt, rival = (yield from _another_zero(problem, allowed)) if few_valued(diagonals) else ("", None)
     return Status.AMBIGUOUS if doubt else Status.TRIVIAL, doubt, rival
@@ -404,7 +419,7 @@ def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
 def _another_zero(problem: Problem, allowed: Indices) -> Asks[tuple[str, Float | None]]:
     """Whether Levenberg–Marquardt finds a unit vector with zero measurements, if A is small enough to try."""
     m, n = problem.m, allowed.size
-    if m * n**2 > CHALLENGE_ENTRIES:
+    if m * n**2 > tol.LOOK_ENTRIES:
         return "", None
     block = np.concatenate([(yield Block(allowed)), np.eye(n)[None]])
     y = np.append(np.zeros(m), 1.0)
@@ -414,7 +429,6 @@ def _another_zero(problem: Problem, allowed: Indices) -> Asks[tuple[str, Float |
         if descent.residual < EXACT_RESIDUAL:
             largest = np.argsort(-np.abs(descent.z), kind="stable")[:NAMED]
             values = ", ".join(f"{descent.z[j]:.3g} at {allowed[j]}" for j in np.sort(largest))
-            return f"Another signal measures zero, too: {values}{', …' if n > NAMED else ''}.", expand(
-                descent.z, allowed, problem.n
-            )
+            rival = expand(descent.z, allowed, problem.n)
+            return f"Another signal measures zero, too: {values}{', …' if n > NAMED else ''}.", rival
     return "", None

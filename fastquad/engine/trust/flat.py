@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fastquad.engine.problem import Problem
-from fastquad.engine.trust.rivals import names
+from fastquad.engine.trust.gauge import names
 from fastquad.measurements.contractions import Matrices, Products
 from fastquad.numerics import lapack
 from fastquad.typing import Asks, Float

@@ -41,7 +41,6 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.certificate import Certificate
-from fastquad.engine.trust.turning import Turned
 from fastquad.measurements.contractions import Block, Compress, Diagonals, Frobenius, Inner, Products, WeightedSum
 from fastquad.numerics import lapack
 from fastquad.numerics.dual import EPS, Complement, Lbfgs, Soft, least_eigenvalue
@@ -227,9 +226,7 @@ def _semidefinite(problem: Problem, W: Float, diagonals: Float, whole: NDArray[n
 
 def _cleaned(problem: Problem, x: Float, W: Float) -> Asks[Float]:
     """x without the coordinates that are only rounding; x itself if there are none."""
-    everything = np.arange(problem.n)
-    r = W @ x - problem.y
-    answer = Turned(problem, x, W, r, everything) if problem.turning else Answer(problem, x, W, r, Known())
+    answer = Answer(problem, x, W, W @ x - problem.y)
     yield from answer.clean()
     return answer.x
 

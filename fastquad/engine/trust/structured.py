@@ -18,11 +18,13 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.trust.answer import Answer
+from fastquad.engine.trust.candidates import cancelling, linear, linear_anywhere, moved, relabelled, weak
 from fastquad.engine.trust.certificate import Certificate, certify
 from fastquad.engine.trust.evidence import SPARE_BITS, bits_of
 from fastquad.engine.trust.flat import another_on_flat
-from fastquad.engine.trust.rivals import Measure, names
-from fastquad.engine.trust.twins import Twins
+from fastquad.engine.trust.gauge import names
+from fastquad.engine.trust.local import exact_measure
+from fastquad.engine.trust.search import Search
 from fastquad.measurements.contractions import Compress, Diagonals, Products, Rows
 from fastquad.measurements.dense.raw import RawTensor
 from fastquad.numerics.quartic import minimise, minimise_upwards
@@ -30,6 +32,8 @@ from fastquad.priors.base import Prior
 from fastquad.solution import Status
 from fastquad.typing import Asks, Float
 
+# The signals that symmetries of A make of x.
+_SYMMETRIES = (linear, linear_anywhere, weak, cancelling, moved, relabelled)
 # The bits of evidence in a measurement that fits to a relative residual of 1e-9.
 _BITS = 30.0
 # The share of ‖r‖² below which another signal is better: noise leaves no such one.
@@ -66,10 +70,9 @@ def _certify_values(
     x = prior.nearest(x)
     answer = yield from Answer.read(problem, x, None)
     diagonals = yield Diagonals()
-    measure = Measure(1e-3, 1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
     # Ignore undetermined directions: only another signal of these values counts.
-    tests = Twins(answer, diagonals, answer.rounding(diagonals), measure, entries)
-    doubt = _one_changed(answer, tests, values) or (yield from tests.symmetry()) or (yield from tests.relabelling())
+    tests = Search(answer, diagonals, answer.rounding(diagonals), exact_measure(problem.m), entries)
+    doubt = _one_changed(answer, tests, values) or (yield from tests.rivals(_SYMMETRIES))
     if not doubt:
         doubt, tests.twin = yield from another_on_flat(problem, x, values)
     if doubt:
@@ -86,7 +89,7 @@ def _certify_values(
     return Certificate(x, answer.residual, Status.EXACT, counted)
 
 
-def _one_changed(answer: Answer, tests: Twins, values: Float) -> str:
+def _one_changed(answer: Answer, tests: Search, values: Float) -> str:
     """Whether a coordinate can take another value."""
     x = answer.x
     for value in values:
@@ -185,10 +188,9 @@ def _moved(problem: Problem, found: Certificate, entries: Entries | None) -> Ask
     assert prior is not None
     answer = yield from Answer.read(problem, found.x, None)
     diagonals = yield Diagonals()
-    measure = Measure(1e-3, 1e-3, 30.0, math.sqrt(problem.m) / 1e-3, noisy=False)
-    for name in ("relabelling", "symmetry"):
-        tests = Twins(answer, diagonals, answer.rounding(diagonals), measure, entries)
-        doubt = yield from getattr(tests, name)()
+    for source in _SYMMETRIES:
+        tests = Search(answer, diagonals, answer.rounding(diagonals), exact_measure(problem.m), entries)
+        doubt = yield from tests.rivals([source])
         if doubt and tests.twin is not None and prior.freedom(tests.twin) <= prior.freedom(found.x) + 1:
             return found._replace(status=Status.AMBIGUOUS, doubt=doubt, twin=tests.twin)
     return found

@@ -8,78 +8,85 @@ Levenberg–Marquardt on these coordinates alone. Under noise a few measurements
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastquad.engine.steps import EXACT_RESIDUAL
+from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import positions
-from fastquad.engine.trust.challenge import CHALLENGE
-from fastquad.engine.trust.rivals import Tests, expand, names
+from fastquad.engine.trust.gauge import expand
+from fastquad.engine.trust.search import CHALLENGE, Candidate, Search
 from fastquad.numerics.independence import Gram
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.numerics.matching import square_part
 from fastquad.numerics.symmetry import fixed_direction
 from fastquad.typing import Asks, Float, Indices
 
-# The number of starts for another solution, and their size relative to x there.
-_STARTS, _SIZES = 24, (1.0, 3.0)
-# The share of the largest product that is rounding.
-_ROUNDING = 1e-9
-# The number of measurements to spare with which noise, if it is more than a small share of y, does not move x far.
-_ENOUGH_IN_NOISE, _SMALL_NOISE = 3, 0.01
+
+def subsystem(case: Search) -> Asks[Iterable[Candidate]]:
+    """x with other values at the coordinates that are hardly seen; where there may be some, that is suspected."""
+    answer, problem, noisy = case.answer, case.problem, case.measure.noisy
+    # A change of the coordinate by the norm of x must show in a measurement that sees it.
+    limit = case.measure.need * case.delta / (2 * case.norm)
+    seen = _seen(answer.columns, limit, noisy)
+    if seen is None:
+        return () if noisy else (yield from _in_a_basis(case))
+    part = _least_spare(seen) if noisy else _none_to_spare(seen, case.gauge.count)
+    if part.size in (0, answer.s):
+        return () if noisy else (yield from _in_a_basis(case))
+    rows, S = np.flatnonzero(seen[:, part].any(axis=1)), answer.S[part]
+    wanted = tol.SPARE_IN_NOISE if noisy and answer.residual > tol.SMALL_NOISE else 1
+    doubt = ""
+    if rows.size < part.size + wanted:
+        numbers = f"Only {rows.size} measurements see {case.gauge.names(S)}, for {part.size} unknowns"
+        doubt = f"{numbers}: other values may fit as well."
+    block = yield from answer.block()
+    if block is None:
+        case.suspicion = doubt
+        return ()
+    block, free = block[rows], positions(S, answer.places)
+    if rows.size <= part.size and not block[:, free[:, None], free].any():
+        return ()  # as many equations, linear in these unknowns: they have one solution
+    case.suspicion = doubt
+
+    def solutions() -> Iterator[Candidate]:
+        z, rng = answer.x[answer.places], np.random.default_rng(3)
+        spread = float(np.sqrt(np.mean(z[free] ** 2)))
+        for attempt in range(tol.SUBSYSTEM_STARTS):
+            start = z.copy()
+            start[free] = tol.SUBSYSTEM_SIZES[attempt % 2] * spread * rng.standard_normal(free.size)
+            descent = on_block(problem.y[rows], start, block, CHALLENGE, free=free)
+            if noisy or descent.residual < EXACT_RESIDUAL:
+                yield Candidate(expand(descent.z, answer.places, problem.n), answer.S)
+
+    return solutions()
 
 
-class Part(NamedTuple):
-    """Some of the unknowns, by their positions, the measurements that see them, and how many more there should be."""
+def _seen(W: Float, limit: Float, noisy: bool) -> NDArray[np.bool_] | None:
+    """Which measurement sees which unknown, given their products W (m, s); None if each sees all.
 
-    unknowns: Indices
-    rows: Indices
-    wanted: int
-
-    def doubt(self, named: str) -> str:
-        """The sentence if no other values are found; empty if there are measurements enough."""
-        if self.rows.size >= self.unknowns.size + self.wanted:
-            return ""
-        numbers = f"Only {self.rows.size} measurements see {named}, for {self.unknowns.size} unknowns"
-        return f"{numbers}: other values may fit as well."
-
-    def linear(self, block: Float, free: Indices) -> bool:
-        """Whether there are as many equations, linear in these unknowns, so that they have one solution."""
-        return self.rows.size <= self.unknowns.size and not block[:, free[:, None], free].any()
-
-
-def hardly_seen(W: Float, limit: Float, noise: float | None, *, turning: bool = False) -> Part | None:
-    """The unknowns that have no measurement to spare, given their products W (m, s); None if all have.
-
-    `limit` (m,) is the product from which on a measurement sees an unknown. Under `noise`, a share of y, it must only
-    be more than rounding, and more than one should be to spare. One of the real numbers of a complex signal, which is
-    `turning`, is only its phase.
+    `limit` (m,) is the product from which on a measurement does. Under noise it must only be more than rounding.
     """
     size = np.abs(W)
-    if noise is not None:
-        limit = np.full(len(W), _ROUNDING * float(size.max(initial=0.0)))
+    if noisy:
+        limit = np.full(len(W), tol.ROUNDING * float(size.max(initial=0.0)))
     if float(size.min(initial=np.inf)) > float(limit.max(initial=0.0)):
         return None
-    seen = size > limit[:, None]
-    counts = np.count_nonzero(seen, axis=0)
-    part = _none_to_spare(seen, counts, turning) if noise is None else _least_spare(seen, counts)
-    if part.size in (0, counts.size):
-        return None
-    wanted = _ENOUGH_IN_NOISE if noise is not None and noise > _SMALL_NOISE else 1
-    return Part(part, np.flatnonzero(seen[:, part].any(axis=1)), wanted)
+    return np.asarray(size > limit[:, None])
 
 
-def _none_to_spare(seen: NDArray[np.bool_], counts: Indices, turning: bool) -> Indices:
+def _none_to_spare(seen: NDArray[np.bool_], gauge: int) -> Indices:
     """The unknowns without a measurement to spare; the phase is left to the one that is seen most."""
-    unknowns = np.delete(np.arange(counts.size), int(np.argmax(counts)) if turning else [])
+    counts = np.count_nonzero(seen, axis=0)
+    unknowns = np.delete(np.arange(counts.size), int(np.argmax(counts)) if gauge else [])
     return unknowns[square_part(seen[:, unknowns])]
 
 
-def _least_spare(seen: NDArray[np.bool_], counts: Indices) -> Indices:
+def _least_spare(seen: NDArray[np.bool_]) -> Indices:
     """The unknowns with the fewest measurements to spare, of the groups that the measurements of one see alone."""
+    counts = np.count_nonzero(seen, axis=0)
     if int(counts.min()) > counts.size:
         return np.zeros(0, dtype=np.intp)
     # within[k, j]: every measurement that sees k sees j, too.
@@ -87,67 +94,32 @@ def _least_spare(seen: NDArray[np.bool_], counts: Indices) -> Indices:
     return np.flatnonzero(within[:, int(np.argmin(counts - within.sum(axis=0)))])
 
 
-def solutions(y: Float, z: Float, block: Float, free: Indices, *, noisy: bool) -> Iterator[Float]:
-    """Signals with other values at the free places that fit these measurements; under noise, nearly or not."""
-    spread, rng = float(np.sqrt(np.mean(z[free] ** 2))), np.random.default_rng(3)
-    for attempt in range(_STARTS):
-        start = z.copy()
-        start[free] = _SIZES[attempt % len(_SIZES)] * spread * rng.standard_normal(free.size)
-        descent = on_block(y, start, block, CHALLENGE, free=free)
-        if noisy or descent.residual < EXACT_RESIDUAL:
-            yield descent.z
-
-
-def subsystem(tests: Tests) -> Asks[str]:
-    """The doubt if some coordinates have other values that fit as well; empty if none have."""
-    answer, problem, noisy = tests.answer, tests.problem, tests.measure.noisy
-    # A change of the coordinate by the norm of x must show in a measurement that sees it.
-    limit = tests.need * tests.delta / (2 * tests.norm)
-    part = hardly_seen(answer.columns, limit, answer.residual if noisy else None)
-    if part is None:
-        return "" if noisy else (yield from _in_a_basis(tests))
-    S = answer.S[part.unknowns]
-    block = yield from answer.block()
-    if block is None:
-        return part.doubt(names(S))
-    block, free = block[part.rows], positions(S, answer.places)
-    if part.linear(block, free):
-        return ""
-    for z in solutions(problem.y[part.rows], answer.x[answer.places], block, free, noisy=noisy):
-        twin = yield from tests.refit(expand(z, answer.places, problem.n), answer.S)
-        if twin is not None and tests.another(twin):
-            return tests.shown()
-    return part.doubt(names(S))
-
-
-def _in_a_basis(tests: Tests) -> Asks[str]:
+def _in_a_basis(case: Search) -> Asks[Iterable[Candidate]]:
     """The same for directions of x that are no coordinates: as many as there are measurements that alone see them.
 
     Such a measurement is fitted whatever it is: its row of W is in no span of the others.
     """
-    answer, problem = tests.answer, tests.problem
+    answer = case.answer
     rows = _fitted_alone(answer.columns, answer.gram)
-    if rows.size == 0 or rows.size >= problem.m - 1:
-        return ""
-    values, vectors = np.linalg.svd(np.delete(tests.scaled(answer.columns), rows, axis=0))[1:]
-    directions = vectors[np.count_nonzero(values > tests.need) :]
+    if rows.size == 0 or rows.size >= case.m - 1:
+        return ()
+    seen, vectors = case.directions(np.delete(case.scaled(answer.columns), rows, axis=0), answer.z)
+    directions = vectors[seen <= case.measure.need]
     block = yield from answer.block()
-    if block is None or len(directions) == 0 or problem.fixed:
-        return ""
+    if block is None or len(directions) == 0 or case.problem.fixed:
+        return ()
     bent = np.abs(directions @ block[rows] @ directions.T).max(initial=0.0)
-    if bent <= _ROUNDING * float(np.abs(block).max(initial=0.0)):
-        return ""  # linear equations, which have one solution
-    rng = np.random.default_rng(3)
-    for attempt in range(_STARTS):
-        moved = answer.x.copy()
-        moved[answer.S] += (
-            _SIZES[attempt % len(_SIZES)] * tests.norm * (rng.standard_normal(len(directions)) @ directions)
-        )
-        twin = yield from tests.refit(moved, answer.S)
-        if twin is not None and tests.another(twin):
-            return tests.shown()
+    if bent <= tol.ROUNDING * float(np.abs(block).max(initial=0.0)):
+        return ()  # linear equations, which have one solution
     count = f"{len(directions)} directions of x" if len(directions) > 1 else "one direction of x"
-    return f"Only {rows.size} measurements see {count}: other values may fit as well."
+    case.suspicion = f"Only {rows.size} measurements see {count}: other values may fit as well."
+    rng, starts = np.random.default_rng(3), []
+    for attempt in range(tol.SUBSYSTEM_STARTS):
+        start = answer.x.copy()
+        size = tol.SUBSYSTEM_SIZES[attempt % 2] * case.norm
+        start[answer.S] += size * (rng.standard_normal(len(directions)) @ directions)
+        starts.append(Candidate(start, answer.S))
+    return starts
 
 
 def _fitted_alone(columns: Float, gram: Gram) -> Indices:
@@ -159,4 +131,4 @@ def _fitted_alone(columns: Float, gram: Gram) -> Indices:
         return np.zeros(0, dtype=np.intp)
     e = fixed_direction(len(columns))
     left = e - columns @ gram.solve(columns.T @ e)
-    return np.flatnonzero(np.abs(left) < _ROUNDING * np.abs(e))
+    return np.flatnonzero(np.abs(left) < tol.ROUNDING * np.abs(e))

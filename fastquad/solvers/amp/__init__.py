@@ -1,1 +1,1 @@
-"""Approximate message passing: see `fastquad.solvers.amp.solver` for the method, `run` for its loop."""
+"""Approximate message passing: see `fastquad.solvers.amp.amp`."""

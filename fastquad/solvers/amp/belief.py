@@ -22,10 +22,11 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Belief as Believed
+from fastquad.engine.trust.evidence import log_choices
 from fastquad.engine.verdict import TRUSTED
 from fastquad.noise import Noise
 from fastquad.numerics.small import with_small_ones
-from fastquad.solvers.amp.run import Walk, cosine
+from fastquad.solvers.amp.amp import Walk, cosine
 from fastquad.typing import Float
 
 # The least probability of being nonzero at which a coordinate is reported.
@@ -114,10 +115,10 @@ def belief(problem: Problem, entries: Entries, walk: Walk) -> Belief | None:
     variance = mean_square - (2 * q * V + V * V) / gain
     size = int(np.count_nonzero(weight > 0.5))
     r2 = min(walk.r2, 1 - 1e-15)
-    evidence = (count - 10) * math.log(1 - r2) + 2 * _log_choices(n, size)
+    evidence = (count - 10) * math.log(1 - r2) + 2 * log_choices(n, size)
     if walk.noise.sorts:
         # Count the choice of sound measurements, too.
-        evidence += 2 * _log_choices(m, min(round(count), m))
+        evidence += 2 * log_choices(m, min(round(count), m))
     noisy = walk.noise.told or variance > _NOISE_SHARE * mean_square
     found = walk.settled and walk.denoiser.learns and entries.independent and noisy and evidence < -_EVIDENCE
     error = math.sqrt(V / max(q + V, 1e-300)) * (1 + 1 / math.sqrt(m))
@@ -138,8 +139,3 @@ def _within_noise(problem: Problem, walk: Walk) -> bool:
     m = problem.m
     scaled = (walk.r - walk.memory) / np.maximum(problem.noise.deviations(problem.y), 1e-300)
     return float(walk.score.weight @ scaled**2) <= m + 3 * math.sqrt(2 * m)
-
-
-def _log_choices(n: int, s: int) -> float:
-    """ln of (n choose s)."""
-    return math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1)

@@ -15,30 +15,25 @@ If some measurements may be outliers, only AMP is used, because it weighs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fastquad.engine.entries import sample_entries
 from fastquad.engine.problem import Problem
-from fastquad.engine.steps import End, Note, Outcome, Steps
+from fastquad.engine.steps import End, Outcome
 from fastquad.engine.verdict import exact_enough
 from fastquad.priors.base import Prior, Seen, Start
 from fastquad.priors.sparse import Sparse
 from fastquad.solvers import gibbs
+from fastquad.solvers.amp.amp import Attempt, Search, Setting, prepare
 from fastquad.solvers.amp.belief import Belief
-from fastquad.solvers.amp.ensemble import MATRICES, affordable, prepare
-from fastquad.solvers.amp.run import Attempt, Setting
-from fastquad.solvers.amp.search import Search
+from fastquad.solvers.amp.hand_over import RobustStructuredHandOver, SparseHandOver, StructuredHandOver
 from fastquad.solvers.amp.starts import BATCHES, SparseStarts
-from fastquad.solvers.amp.structure import RobustStructuredHandOver, StructuredHandOver
-from fastquad.solvers.parts.descent import Fit
-from fastquad.solvers.parts.desk import BaseDesk
-from fastquad.solvers.parts.finish import finished
+from fastquad.solvers.parts.descent import Fit, GrowingBlock
+from fastquad.solvers.plan import MATRICES, Desk, affordable
 from fastquad.solvers.pursuit import solver as pursuit
 from fastquad.solvers.pursuit import tuning
-from fastquad.typing import Asks, Float
+from fastquad.typing import Asks
 
 # The ratio m/n below which pursuit comes first, and ...
 _PURSUIT_RATIO = 0.55
@@ -53,34 +48,7 @@ _SLOW_CYCLES = 6
 # The number of cycles of sampling for few values.
 _VALUES_CYCLES = 5
 
-
-def guided(problem: Problem) -> bool:
-    """Whether the prior of a problem knows something that only AMP can use."""
-    if problem.turning:  # the groups of complex numbers belong to the problem
-        return False
-    return problem.prior is not None and (problem.prior.kind == "denoiser" or bool(problem.prior.traits))
-
-
-def steps(problem: Problem) -> Steps:
-    """The default method and AMP with such a prior."""
-    if not affordable(problem):
-        needed = 16 * MATRICES * problem.n**2
-        raise MemoryError(
-            f"`memory` must be at least {needed / 1e9:.3g} GB for a prior of this kind with n = {problem.n}, got "
-            f"{problem.memory / 1e9:.3g} GB."
-        )
-    if problem.outliers and not isinstance(problem.prior, Sparse):
-        raise ValueError(
-            f"`outliers` must be False with {type(problem.prior).__name__}: only Sparse(...) allows for them."
-        )
-    desk = _Desk(problem)
-    for stage in desk.stages():
-        outcome = yield from stage
-        if outcome is not None:
-            break
-    else:
-        outcome = desk.give_up()
-    return (yield from finished(problem, desk.entries, outcome, desk.cache))
+Stage = Asks[Outcome | None]
 
 
 @dataclass
@@ -113,168 +81,177 @@ class GuidedSearch(Search):
 
 
 @dataclass
-class _Desk(BaseDesk):
-    """The stages with a prior that AMP alone can use, and what they share."""
+class Guide:
+    """What the stages with such a prior share beside the desk."""
 
+    problem: Problem
+    cache: GrowingBlock
     search: GuidedSearch | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        prior = self.problem.prior
-        assert prior is not None
-        self.prior: Prior = prior
+        assert self.problem.prior is not None
+        self.prior: Prior = self.problem.prior
         self.descent = StructuredHandOver(self.problem, self.cache)
         robust = RobustStructuredHandOver(self.problem, self.cache)
-        self.hand_over = robust if self.problem.outliers else self.descent
+        self.hand_over: SparseHandOver = robust if self.problem.outliers else self.descent
 
-    def stages(self) -> Iterator[Asks[Outcome | None]]:
-        """The stages, in their order."""
-        m, n = self.problem.m, self.problem.n
-        yield self.look()
-        if self.problem.outliers:
-            yield self.own_starts()
-            yield from (self.usual_starts(number) for number in (1, 2, 3) if self.prior.signed)
-            return
-        if self.problem.x0 is not None:
-            yield self.from_start(self.problem.x0)
-        positive = isinstance(self.prior, Sparse) and self.prior.traits == ("nonnegative",)
-        # Pursuit looks for exact fits, of which there are none where a level of noise is given.
-        pursued = positive and m < n and (self.problem.noiseless or not self.problem.noise.given)
-        early = m < _PURSUIT_RATIO * n
-        if pursued and early:
-            yield self.pursue()
-        yield self.own_starts()
-        if pursued and not early:
-            yield self.pursue()
-        first, *others = (self.usual_starts(number) for number in range(1, len(BATCHES) + 1))
-        if self.prior.signed:
-            yield first
-        if positive or self.prior.alphabet is not None:
-            yield self.sampling()
-        if self.prior.signed:
-            yield from others
-
-    def look(self) -> Asks[Outcome | None]:
-        """Sample A's entries."""
-        self.entries = yield from sample_entries(self.problem)
-        if self.entries.describe():
-            yield Note(self.entries.describe())
-        return None
-
-    def from_start(self, x0: Float) -> Asks[Outcome | None]:
-        """A descent from the user's start."""
-        found = yield from self.descent.descend(x0, (x0 != 0).astype(np.float64))
-        return self.judge(found, "lm")
-
-    def pursue(self) -> Asks[Outcome | None]:
-        """Pursuit, whose supports grow by positive values only."""
-        problem = self.problem
-        search = yield from pursuit.Search.begin(problem, self.entries, self.cache)
-        levels = tuning.levels(problem) if problem.m < _FULL_PURSUIT_RATIO * problem.n else tuning.levels(problem, 0)
-        outcome, best = yield from pursuit.run(problem, self.entries, search, levels, False)
-        if outcome is None and best is not None:
-            self.remember(best, "pursuit")
-        return outcome
-
-    def own_starts(self) -> Asks[Outcome | None]:
-        """AMP from the starts of the prior: side by side if they are patient, else one after the other."""
-        search = yield from self._search()
-        S0, phi2 = search.ensemble.S0, search.ensemble.phi2
-        starts = self.prior.starts(Seen(S0, phi2, self.problem.m, self.problem.n))
-        attempts = [self._attempt(start, phi2) for start in starts]
-        # A patient run may take hundreds of passes, which serve the others as well.
-        together = all(start.patient for start in starts) and not self.problem.outliers
-        for batch in [attempts] if attempts and together else [[each] for each in attempts]:
-            outcome = yield from self._batch(search, batch)
-            if outcome is not None:
-                return outcome
-        return None
-
-    def _attempt(self, start: Start, phi2: float) -> Attempt:
-        """A start of the prior, at its length and with its settings."""
-        length = max(float(np.linalg.norm(start.direction)), 1e-300)
-        direction = start.direction * (_SHORT * np.sqrt(phi2) / length)
-        # Do not hand over after every sweep if there may be outliers: that takes many descents.
-        patient = start.patient and not self.problem.outliers
-        return Attempt(direction, start.denoiser, Setting(start.keep, start.inner, start.norm, patient))
-
-    def usual_starts(self, number: int) -> Asks[Outcome | None]:
-        """AMP from a batch of the starts for sparse signals."""
-        search = yield from self._search()
-        attempts = [self._own(each) for each in search.starts.batch(number)]
-        return (yield from self._batch(search, attempts)) if attempts else None
-
-    def _own(self, attempt: Attempt) -> Attempt:
-        """The attempt with the prior's denoiser."""
-        rho, phi2 = attempt.denoiser.rho, attempt.setting.norm * self._phi2  # type: ignore[attr-defined]
-        return attempt._replace(denoiser=self.prior.denoiser(self.problem.n, rho, phi2, attempt.denoiser.learns))
+    @classmethod
+    def of(cls, desk: Desk) -> Guide:
+        """That of a desk, made at its first use."""
+        if desk.guide is None:
+            desk.guide = cls(desk.problem, desk.cache)
+        return desk.guide
 
     @property
-    def _phi2(self) -> float:
-        assert self.search is not None
-        return self.search.ensemble.phi2
+    def positive(self) -> bool:
+        """Whether all that is known is that x >= 0."""
+        return isinstance(self.prior, Sparse) and self.prior.traits == ("nonnegative",)
 
-    def _batch(self, search: GuidedSearch, attempts: list[Attempt]) -> Asks[Outcome | None]:
-        outcome = yield from search.batch(attempts, self.prior.max_sweeps)
-        if search.fit is not None:
-            self.remember(search.fit, "amp")
-        return outcome
-
-    def _search(self) -> Asks[GuidedSearch]:
+    def begin(self, desk: Desk) -> Asks[GuidedSearch]:
+        """The attempts of this solve."""
         if self.search is None:
-            ensemble = yield from prepare(self.problem, self.entries)
+            ensemble = yield from prepare(self.problem, desk.entries)
             self.search = GuidedSearch(
-                problem=self.problem, entries=self.entries, ensemble=ensemble,
-                starts=SparseStarts(self.problem, ensemble), hand_over=self.hand_over,
-            )  # fmt: skip
+                self.problem, desk.entries, ensemble, SparseStarts(self.problem, ensemble), self.cache
+            )
+            self.search.hand_over = self.hand_over
         return self.search
 
-    @property
-    def persistent(self) -> bool:
-        """Whether to search on where nothing was found: the user gave a budget, or says that an exact answer exists."""
-        return self.problem.noiseless or self.problem.max_passes is not None
+    def outcome(self, desk: Desk, found: Fit, method: str) -> Outcome:
+        """The outcome of a fit."""
+        return Outcome(found.x, found.residual, free=self.prior.freedom(found.x), method=method, entries=desk.entries)
 
-    def sampling(self) -> Asks[Outcome | None]:
-        """Sampling at cycling temperatures, for x >= 0 or for few values."""
-        problem, values = self.problem, self.prior.alphabet
-        if not gibbs.affordable(problem):
-            return None
-        search = yield from pursuit.Search.begin(problem, self.entries, self.cache)
-        yield from search.store.read_block(problem.n)
-        if values is None:
-            chain = gibbs.Chain(problem, search.store, positive=True)
-            slowly = [False] * _CYCLES + [True] * (_SLOW_CYCLES if self.persistent else 0)
-            cycles = (chain.cycle(each) for each in slowly)
-        else:
-            of_values = gibbs.ValuesChain(problem, search.store, values)
-            cycles = (of_values.cycle() for _ in range(_VALUES_CYCLES))
-        for cycle in cycles:
-            x = yield from cycle
-            found = yield from self.descent.descend(x, (x != 0).astype(np.float64))
-            outcome = self.judge(found, "gibbs")
-            if outcome is not None:
-                return outcome
-        return None
-
-    def judge(self, found: Fit, method: str) -> Outcome | None:
+    def judge(self, desk: Desk, found: Fit, method: str) -> Outcome | None:
         """The outcome if a fit is exact; otherwise the fit is remembered if it is the best."""
         if self.descent.ends(found):
-            return self._found(found, method)
-        self.remember(found, method)
+            return self.outcome(desk, found, method)
+        desk.remember(found, method)
         return None
 
-    def _found(self, found: Fit, method: str) -> Outcome:
-        free = self.prior.freedom(found.x)
-        return Outcome(found.x, found.residual, free=free, method=method, entries=self.entries)
-
-    def give_up(self) -> Outcome:
+    def give_up(self, desk: Desk) -> Outcome:
         """The best answer so far, which proves nothing."""
-        if self.best is not None and exact_enough(self.problem, self.best.residual):
-            return self._found(self.best, self.best_method)
+        if desk.best is not None and exact_enough(self.problem, desk.best.residual):
+            return self.outcome(desk, desk.best, desk.best_method)
         if self.search is not None and (outcome := self.search.verdict(last=True)) is not None:
             return outcome
-        if self.search is not None and self.search.best is not None and self.entries.independent:
+        if self.search is not None and self.search.best is not None and desk.entries.independent:
             return self.search.give_up()
-        if self.best is None:
+        if desk.best is None:
             return Outcome(np.zeros(self.problem.n), 1.0)
-        return self._found(self.best, self.best_method)
+        return self.outcome(desk, desk.best, desk.best_method)
+
+
+# -- stages -------------------------------------------------------------------------------------------------------
+
+
+def check(desk: Desk) -> Stage:
+    """Raise an error where AMP cannot work with this prior."""
+    yield from ()
+    problem = desk.problem
+    if not affordable(problem):
+        needed = 16 * MATRICES * problem.n**2
+        raise MemoryError(
+            f"`memory` must be at least {needed / 1e9:.3g} GB for a prior of this kind with n = {problem.n}, got "
+            f"{problem.memory / 1e9:.3g} GB."
+        )
+    if problem.outliers and not isinstance(problem.prior, Sparse):
+        raise ValueError(
+            f"`outliers` must be False with {type(problem.prior).__name__}: only Sparse(...) allows for them."
+        )
+    return None
+
+
+def from_start(desk: Desk) -> Stage:
+    """A descent from the user's start."""
+    guide, x0 = Guide.of(desk), desk.problem.x0
+    assert x0 is not None
+    found = yield from guide.descent.descend(x0, (x0 != 0).astype(np.float64))
+    return guide.judge(desk, found, "lm")
+
+
+def pursue(desk: Desk, early: bool) -> Stage:
+    """Pursuit for x >= 0, whose supports grow by positive values only; before AMP where there are few measurements."""
+    problem, guide = desk.problem, Guide.of(desk)
+    # Pursuit looks for exact fits, of which there are none where a level of noise is given.
+    pursued = guide.positive and desk.shape < 1 and (problem.noiseless or not problem.noise.given)
+    if not pursued or early != (desk.shape < _PURSUIT_RATIO):
+        return None
+    search = yield from pursuit.Search.begin(problem, desk.entries, desk.cache)
+    levels = tuning.levels(problem) if desk.shape < _FULL_PURSUIT_RATIO else tuning.levels(problem, 0)
+    outcome, best = yield from pursuit.run(problem, desk.entries, search, levels, False)
+    if outcome is None and best is not None:
+        desk.remember(best, "pursuit")
+    return outcome
+
+
+def own_starts(desk: Desk) -> Stage:
+    """AMP from the starts of the prior: side by side if they are patient, else one after the other."""
+    guide, problem = Guide.of(desk), desk.problem
+    search = yield from guide.begin(desk)
+    S0, phi2 = search.ensemble.S0, search.ensemble.phi2
+    starts = guide.prior.starts(Seen(S0, phi2, problem.m, problem.n))
+    attempts = [_attempt(start, phi2, problem.outliers) for start in starts]
+    # A patient run may take hundreds of passes, which serve the others as well.
+    together = all(start.patient for start in starts) and not problem.outliers
+    for batch in [attempts] if attempts and together else [[each] for each in attempts]:
+        outcome = yield from _batch(desk, search, batch)
+        if outcome is not None:
+            return outcome
+    return None
+
+
+def _attempt(start: Start, phi2: float, outliers: bool) -> Attempt:
+    """A start of the prior, at its length and with its settings."""
+    length = max(float(np.linalg.norm(start.direction)), 1e-300)
+    direction = start.direction * (_SHORT * np.sqrt(phi2) / length)
+    # Do not hand over after every sweep if there may be outliers: that takes many descents.
+    return Attempt(
+        direction, start.denoiser, Setting(start.keep, start.inner, start.norm, start.patient and not outliers)
+    )
+
+
+def usual_starts(desk: Desk, number: int) -> Stage:
+    """AMP with the prior's denoiser from a batch of the starts for sparse signals, which have no sign."""
+    guide = Guide.of(desk)
+    if not guide.prior.signed or number > len(BATCHES):
+        return None
+    search = yield from guide.begin(desk)
+
+    def own(attempt: Attempt) -> Attempt:
+        """The attempt with the prior's denoiser."""
+        rho, phi2 = attempt.denoiser.rho, attempt.setting.norm * search.ensemble.phi2  # type: ignore[attr-defined]
+        made = guide.prior.denoiser(desk.problem.n, rho, phi2, attempt.denoiser.learns)
+        return attempt._replace(denoiser=made)
+
+    attempts = [own(each) for each in search.starts.batch(number)]
+    return (yield from _batch(desk, search, attempts)) if attempts else None
+
+
+def _batch(desk: Desk, search: GuidedSearch, attempts: list[Attempt]) -> Stage:
+    outcome = yield from search.batch(attempts, search.prior.max_sweeps)
+    if search.fit is not None:
+        desk.remember(search.fit, "amp")
+    return outcome
+
+
+def sampling(desk: Desk) -> Stage:
+    """Sampling at cycling temperatures, for x >= 0 or for few values."""
+    problem, guide, values = desk.problem, Guide.of(desk), Guide.of(desk).prior.alphabet
+    if not (guide.positive or values is not None) or not gibbs.affordable(problem):
+        return None
+    search = yield from pursuit.Search.begin(problem, desk.entries, desk.cache)
+    yield from search.store.read_block(problem.n)
+    if values is None:
+        chain = gibbs.Chain(problem, search.store, positive=True)
+        slowly = [False] * _CYCLES + [True] * (_SLOW_CYCLES if desk.persistent else 0)
+        cycles = (chain.cycle(each) for each in slowly)
+    else:
+        of_values = gibbs.ValuesChain(problem, search.store, values)
+        cycles = (of_values.cycle() for _ in range(_VALUES_CYCLES))
+    for cycle in cycles:
+        x = yield from cycle
+        found = yield from guide.descent.descend(x, (x != 0).astype(np.float64))
+        outcome = guide.judge(desk, found, "gibbs")
+        if outcome is not None:
+            return outcome
+    return None

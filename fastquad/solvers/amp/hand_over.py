@@ -1,18 +1,40 @@
-"""Hand AMP's estimate over to Levenberg–Marquardt, on the coordinates that it shows, for an exact fit."""
+"""Hand AMP's estimate over to a descent, in the coordinates that it shows, for an exact fit.
+
+**Sparse.** Levenberg–Marquardt on the largest coordinates; if that nearly fits, small ones are missing, and those that
+explain most of the residual are added.
+
+**A prior with coordinates of its own.** The prior names them, and the missing ones as well:
+
+    rounds        the nearest signal of the prior, and its products
+    nonnegative   Levenberg–Marquardt on a support with z >= 0
+    a matrix U    Levenberg–Marquardt on `U^T Ã_i U`
+    otherwise     Levenberg–Marquardt on a support
+
+**Outliers.** Measurements I with P(sound) > 1/2 are fitted, on at most .7 |I| coordinates; then I becomes those whose
+residual is within three standard deviations, estimated from the median, and so on. The fit is exact if
+
+    m' = #{|r_i| < 1e-9 φ²},   m' > m/2,   30 (m' − s) >= log2 (m choose m') + log2 (n choose s) + s + 20:
+
+no choice of measurements and coordinates fits m' measurements by chance.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastquad.engine.problem import Problem
-from fastquad.engine.steps import EXACT_RESIDUAL, Outcome
+from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Step
+from fastquad.engine.trust.evidence import log_choices
 from fastquad.engine.verdict import exact_enough
-from fastquad.measurements.contractions import Products
-from fastquad.numerics.levenberg_marquardt import Rule
-from fastquad.solvers.amp.ensemble import Ensemble
-from fastquad.solvers.amp.run import Walk, cosine, tight
+from fastquad.measurements.contractions import Compress, Products
+from fastquad.numerics.levenberg_marquardt import Rule, on_block
+from fastquad.numerics.nonnegative import NonnegativeDescent
+from fastquad.priors.base import Prior
+from fastquad.solvers.amp.amp import Ensemble, Walk, cosine, tight
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.solvers.parts.noise_fit import stationary
 from fastquad.typing import Asks, Float, Indices
@@ -34,6 +56,27 @@ _NOT_ROUNDING = 1e-6
 _SAME_VALLEY = 0.9
 # The largest share of coordinates up to which all groups that may be nonzero are taken: their block costs under a pass.
 _GENEROUS = 0.75
+# A descent in the coordinates of a prior goes down to rounding.
+_STRUCTURED = Rule(max_steps=20, patience=4)
+_TRIMMED = Rule(max_steps=10)
+_ROUNDS = 12
+# The weight of a measurement that is left out: as good as zero.
+_NOTHING = 1e-9
+# The share of φ² below which a residual is rounding.
+_AGREES = 1e-9
+# The bits of evidence in a residual that vanishes.
+_BITS = 30
+# The bits of evidence that must be left.
+_SPARE = 20
+# The largest number of coordinates, as a share of the sound measurements.
+_SHARE = 0.7
+# How often such a fit is enlarged.
+_LARGER = 2
+
+Flags = NDArray[np.bool_]
+
+
+# -- sparse -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -121,3 +164,205 @@ class SparseHandOver:
         if self.problem.groups is not None:
             return self.problem.groups.largest(importance, size)
         return np.sort(np.argsort(-importance, kind="stable")[:size])
+
+
+# -- outliers ---------------------------------------------------------------------------------------------------------
+
+
+class RobustHandOver(SparseHandOver):
+    """The hand-over to measurements that agree; exact if they are more than chance could fit."""
+
+    def __call__(self, walk: Walk) -> Asks[Fit]:
+        sound = int(np.count_nonzero(walk.score.weight > 0.5))
+        support = self.support(walk, max(1, min(int(_SHARE * sound), self.problem.n)))
+        return (yield from trimmed(self.problem, walk, support, self.cache))
+
+    def support(self, walk: Walk, most: int) -> Indices:
+        """The coordinates to fit, at most `most`."""
+        size = min(int(np.count_nonzero(walk.weight > 0.1)) + 2, most)
+        return np.sort(np.argsort(-(walk.z**2 + walk.v * walk.weight), kind="stable")[:size])
+
+    def outcome(self, found: Fit, ensemble: Ensemble) -> Outcome | None:
+        scale = ensemble.phi2 / math.sqrt(ensemble.gain)
+        if not certified(self.problem, found, scale):
+            return None
+        m, agree = self.problem.m, agreeing(self.problem, found, scale)
+        outliers = np.setdiff1d(np.arange(m), agree)
+        note = describe(m, agree.size, found.support.size) if outliers.size else ""
+        return Outcome(
+            found.x, found.residual, End.AGREES if outliers.size else End.STAGNATED, found.support.size, note,
+            error=0.0, outliers=outliers, method="amp",
+        )  # fmt: skip
+
+
+def trimmed(problem: Problem, walk: Walk, support: Indices, cache: GrowingBlock) -> Asks[Fit]:
+    """The fit to the measurements that agree with it, from a support that grows."""
+    sound = walk.score.weight > 0.5
+    scale = walk.ensemble.phi2 / math.sqrt(walk.ensemble.gain)
+    found, sound = yield from _alternate(problem, walk.z.copy(), support, sound, scale, cache)
+    for _ in range(_LARGER):
+        # Add the coordinates that explain most of the residual of the sound measurements: small ones may be missing.
+        target = min(int(1.25 * support.size) + 1, int(_SHARE * np.count_nonzero(sound)), problem.n)
+        left = float(np.linalg.norm(found.r[sound])) / float(np.linalg.norm(problem.y[sound]))
+        if certified(problem, found, scale) or left > _NEARLY or target <= support.size:
+            break
+        W = yield Products(found.x)
+        score = np.abs(found.r[sound] @ W[sound]) / np.sqrt(np.einsum("ij,ij->j", W[sound], W[sound]) + 1e-300)
+        score[support] = np.inf
+        support = np.sort(np.argsort(-score, kind="stable")[:target])
+        found, sound = yield from _alternate(problem, found.x, support, sound, scale, cache)
+    return found
+
+
+def _alternate(
+    problem: Problem, x: Float, support: Indices, sound: Flags, scale: float, cache: GrowingBlock
+) -> Asks[tuple[Fit, Flags]]:
+    """Alternate between fitting the sound measurements and taking those for sound that the fit explains."""
+    for _ in range(_ROUNDS):
+        found = yield from fit(problem, x, support, _TRIMMED, cache, np.where(sound, 1.0, _NOTHING))
+        # Take the median of all but the s measurements that the fit explains by itself.
+        rank = min(problem.m - 1, -(-(problem.m + support.size + 1) // 2) - 1)
+        deviation = float(np.partition(np.abs(found.r), rank)[rank]) / 0.6745
+        within = np.abs(found.r) <= max(3 * deviation, _AGREES * scale)
+        x = found.x
+        if (within == sound).all():
+            break
+        sound = within
+    return found, sound
+
+
+def agreeing(problem: Problem, found: Fit, scale: float) -> Indices:
+    """The measurements that a fit explains to rounding."""
+    return np.flatnonzero(np.abs(found.r) < _AGREES * scale)
+
+
+def certified(problem: Problem, found: Fit, scale: float) -> bool:
+    """Whether a fit explains more measurements than any choice of rows and coordinates could by chance."""
+    m, n, s = problem.m, problem.n, int(np.count_nonzero(found.x))
+    count = agreeing(problem, found, scale).size
+    needed = (log_choices(m, count) + log_choices(n, s)) / math.log(2) + s + _SPARE
+    return 2 * count > m and count > s + 2 and _BITS * (count - s) >= needed
+
+
+def describe(m: int, count: int, s: int) -> str:
+    """A sentence on what is proven."""
+    return (
+        f"Exact for {count} of {m} measurements: x has {s} free coordinates and fits {count} measurements to 1e-9, of "
+        f"which chance could fit {s}. The other {m - count} contradict it (`solution.outliers`). Certified up to sign, "
+        "if more than half of the measurements are sound."
+    )
+
+
+# -- coordinates of a prior -------------------------------------------------------------------------------------------
+
+
+class StructuredHandOver(SparseHandOver):
+    """A descent from a run's estimate, in the coordinates that its prior names."""
+
+    @property
+    def prior(self) -> Prior:
+        """The prior, which is never None here."""
+        assert self.problem.prior is not None
+        return self.problem.prior
+
+    def __call__(self, walk: Walk) -> Asks[Fit]:
+        """From the estimate of a run."""
+        return (yield from self.descend(walk.z.copy(), walk.weight.copy()))
+
+    def outcome(self, found: Fit, ensemble: Ensemble) -> Outcome | None:
+        """The outcome if a fit is exact and ends the search."""
+        if not self.ends(found):
+            return None
+        return Outcome(found.x, found.residual, free=self.prior.freedom(found.x), method="amp")
+
+    def ends(self, found: Fit) -> bool:
+        """Whether a fit is exact and has fewer free numbers than there are measurements.
+
+        With as many of them other signals fit as well. For m >= n nothing better can be found, and any exact fit ends
+        the search.
+        """
+        m, n = self.problem.m, self.problem.n
+        return exact_enough(self.problem, found.residual) and (m >= n or self.prior.freedom(found.x) < m)
+
+    def descend(self, z: Float, weight: Float) -> Asks[Fit]:
+        """Descend from an estimate z with the weights of its coordinates."""
+        if self.prior.rounds:
+            return (yield from self._rounded(self.prior.nearest(z)))
+        m, n = self.problem.m, self.problem.n
+        most = max(1, min(n, m - 1 if self.prior.signed else m))
+        where = self.prior.coordinates(z, weight, most)
+        found = yield from self._fitted(z, where)
+        if not EXACT_RESIDUAL <= found.residual < min(_NEARLY, _BETTER * self.enlarged):
+            return found
+        self.enlarged = found.residual
+        size = where.shape[-1]
+        for larger in (1.25 * size, 0.8 * m, m):
+            target = min(int(larger), most)
+            if found.residual >= EXACT_RESIDUAL and target > where.shape[-1]:
+                W = yield Products(found.x)
+                where = self.prior.enlarged(where, found.x, W, W @ found.x - self.problem.y, target)
+                found = yield from self._fitted(found.x, where)
+        return found
+
+    def _fitted(self, z: Float, where: Indices | Float) -> Asks[Fit]:
+        """Levenberg–Marquardt from z on a support, or in the columns of a matrix."""
+        if where.ndim == 2:
+            return (yield from self._compressed(z, np.asarray(where, dtype=np.float64)))
+        return (yield from self.fit(z, np.asarray(where, dtype=np.intp)))
+
+    def _rounded(self, x: Float) -> Asks[Fit]:
+        W = yield Products(x)
+        r = W @ x - self.problem.y
+        residual = float(np.linalg.norm(r) / np.linalg.norm(self.problem.y))
+        yield Step(x, residual)
+        return Fit(x, residual, np.flatnonzero(x), W, r)
+
+    def _compressed(self, z: Float, U: Float) -> Asks[Fit]:
+        block = yield Compress(U)
+        descent = on_block(self.problem.y, U.T @ z, np.ascontiguousarray(block, dtype=np.float64), _STRUCTURED)
+        x = self.prior.nearest(U @ descent.z)
+        yield Step(x, descent.residual)
+        return Fit(x, descent.residual, np.arange(self.prior.freedom(x)), descent.W, descent.r)
+
+    def fit(self, z: Float, support: Indices) -> Asks[Fit]:
+        """Levenberg–Marquardt on a support, with z >= 0 if the prior says so."""
+        if self.prior.signed:
+            return (yield from fit(self.problem, z, support, _STRUCTURED, self.cache))
+        return (yield from nonnegative_fit(self.problem, z, support, self.cache))
+
+
+class RobustStructuredHandOver(RobustHandOver):
+    """The hand-over to the measurements that agree, on the coordinates that the prior names."""
+
+    def support(self, walk: Walk, most: int) -> Indices:
+        assert self.problem.prior is not None
+        return np.asarray(self.problem.prior.coordinates(walk.z, walk.weight, most), dtype=np.intp)
+
+
+def nonnegative_fit(problem: Problem, x: Float, support: Indices, cache: GrowingBlock) -> Asks[Fit]:
+    """Levenberg–Marquardt on a support with x >= 0, a `Step` at its end."""
+    m, n, s = problem.m, problem.n, support.size
+    # Read the block once if it fits: steps may be rejected, and each would cost a pass.
+    small = cache.affordable(support)
+    flat = (yield from cache.read(support)).reshape(m * s, s) if small else None
+
+    def products(z: Float) -> Asks[Float]:
+        """The products of z on the support."""
+        if flat is not None:
+            return (flat @ z).reshape(m, s)
+        full = np.zeros(n)
+        full[support] = z
+        return np.ascontiguousarray((yield Products(full))[:, support])
+
+    z = np.maximum(x[support], 0.0)
+    descent = NonnegativeDescent(problem.y, z, (yield from products(z)))
+    while not descent.finished():
+        proposal = descent.proposal()
+        descent.advance(proposal, (yield from products(proposal)))
+    full = np.zeros(n)
+    full[support] = descent.z
+    yield Step(full, descent.residual)
+    kept = np.ones(s, dtype=bool)
+    if exact_enough(problem, descent.residual):
+        kept = descent.z > 0
+    return Fit(full, descent.residual, support[kept], descent.W[:, kept], descent.r)

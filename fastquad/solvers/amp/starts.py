@@ -1,30 +1,53 @@
-"""The starts of AMP for a sparse signal, the likeliest first, in batches that share their passes over A.
+"""The starts of AMP: the usual ones, those near x already, and what its first estimate alone leads to.
 
-All have the length .7 φ. With S0 the first weighted sum, v1 and v2 its leading eigenvectors, `sp(a)` the leading
-eigenvector of S0 on {S0_ll > a φ² sqrt(log n/m)} and `c_i` its column at the i-th largest diagonal entry:
+The usual ones, for a sparse signal, the likeliest first, in batches that share their passes over A. All have the length
+.7 φ. With S0 the first weighted sum, v1 and v2 its leading eigenvectors, `sp(a)` the leading eigenvector of S0 on
+{S0_ll > a φ² sqrt(log n/m)} and `c_i` its column at the i-th largest diagonal entry:
 
     batch 1     v1, sp(1)
     batch 2     sp(.5), sp(1.5), c0, c1, v2
-    batch 3     three random vectors V max(w, 0) g of S0's spectrum, c2 … c5, and two from blocks (see `warm`)
+    batch 3     three random vectors V max(w, 0) g of S0's spectrum, c2 … c5, and two from blocks
     batch 4     four more random vectors
     batch 5, 6  v1 with other settings, six each
+
+**From blocks.** A block of the likeliest coordinates fits in memory, so many starts cost little there. What AMP
+explains of y on it is biased by the choice of coordinates: it is no answer, but a good start.
+
+**Likely coordinates.** S0 is xx^T plus noise, so that AMP's first estimate, which reads nothing, already shows most of
+the large coordinates of a sparse signal. Levenberg–Marquardt on them reads their block alone. What is missing of x then
+shows in the residual: a part δ of it leaves `r ≈ −2 W δ`, with W the products of the fit. Of a coordinate that is zero,
+
+    t_j² = m (r^T W_j)²/(|W_j|² |r|²)
+
+is about the square of a standard normal number; every coordinate where it is larger than 4.5 joins the fit. By chance
+one of thirty others does too, which is harmless while they are fewer than the measurements: their values end at zero.
+Where at most a fifth of the coordinates are nonzero, and m is not far below n, a few rounds lead to an exact fit, with
+one to five passes over A; a descent on all coordinates takes seven.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Request, Reread, answered_by
+from fastquad.engine.steps import Step
+from fastquad.engine.verdict import exact_enough
+from fastquad.measurements.contractions import Block, Products, Sweep
 from fastquad.numerics.eigen import leading_eigenvector
+from fastquad.numerics.grouping import Groups
+from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.priors.base import Denoiser
 from fastquad.priors.groups import spike_slab
-from fastquad.priors.known import Clamped
-from fastquad.priors.rank_two import RankTwo
-from fastquad.solvers.amp.ensemble import Ensemble
-from fastquad.solvers.amp.run import Attempt, Setting
-from fastquad.typing import Float
+from fastquad.solvers.amp.amp import Attempt, Ensemble, Setting, Walk, prepare, run
+from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
+from fastquad.typing import Asks, Float, Indices
 
 #: The number of attempts in each batch, without those from blocks.
 BATCHES = (2, 5, 7, 4, 6, 6)
@@ -35,14 +58,42 @@ _OTHERS = (
     (0.3, 1.1, 0.15, 3), (0.5, 0.9, 0.15, 25), (0.3, 1.1, 0.8, 3), (0.5, 1.4, 0.8, 25),
     (0.3, 0.9, 0.3, 25), (0.5, 1.1, 0.6, 3), (0.3, 1.4, 0.15, 25), (0.5, 0.9, 0.8, 3),
 )  # fmt: skip
+# The numbers of coordinates in the blocks.
+_BLOCKS = (50, 120)
+# The largest number of sweeps on a block.
+_BLOCK_SWEEPS = 30
+# The total variance of a start's nonzeros, and that of its zeros, relative to |x|².
+_UNSURE = 1e-3
+# When a descent stops: what it could still gain is less than what the missing coordinates will.
+_RULE = Rule(max_steps=20, patience=5, factor=1.01, bottom=0.05)
+# The number of inner steps of the estimate: it has one weighted sum only, and should take from it what there is.
+_INNER = 30
+# The t² from which on a coordinate joins the fit.
+_LEANS = 4.5
+# The largest share of the coordinates, at first and after growing: beyond, a descent on all of them takes less time.
+_FEW_AT_FIRST = 1 / 6
+_FEW = 1 / 3
+# The largest share of the measurements: more coordinates would fit anything.
+_DETERMINED = 0.6
+# The ratio of residuals that counts as progress.
+_PROGRESS = 0.8
+# The relative residual that the first fit must reach: otherwise the estimate has not turned towards x.
+_EXPLAINS = 0.6
+
+
+# -- the usual ones ---------------------------------------------------------------------------------------------------
 
 
 def denoiser(problem: Problem, rho: float, phi2: float, learns: bool = True) -> Denoiser:
     """The denoiser of a sparse signal with |x|² of about phi2, and with its known values."""
     if problem.rank_two:
+        from fastquad.priors.rank_two import RankTwo
+
         return RankTwo(problem.n, rho, phi2, learns)
     if not problem.fixed:
         return spike_slab(problem.n, problem.groups, rho, phi2, learns)
+    from fastquad.priors.known import Clamped
+
     known = problem.known
     values = problem.completed(np.zeros(problem.n))[known]
     rest = max(phi2 - float(values @ values), 0.1 * phi2)
@@ -165,3 +216,130 @@ class SparseStarts:
         values, vectors = np.linalg.eigh(S[::2, ::2])
         two = vectors[:, :-3:-1] * np.sqrt(np.maximum(values[:-3:-1], 1e-3 * abs(values[-1])))
         return two.reshape(-1)
+
+
+# -- from other methods and from blocks -------------------------------------------------------------------------------
+
+
+def near(problem: Problem, ensemble: Ensemble, x: Float) -> Attempt:
+    """An attempt from x, whose nonzeros are most of the signal."""
+    support = np.flatnonzero(x)
+    q = float(x @ x)
+    # Clip the length: a fit may be far too long or too short, and only its direction counts.
+    length = np.clip(q, 0.3 * ensemble.phi2, 1.1 * ensemble.phi2)
+    z = x * np.sqrt(length / q)
+    v = np.full(problem.n, _UNSURE * length / problem.n)
+    v[support] = _UNSURE * length / support.size
+    rho = float(np.clip(support.size / problem.n, 2 / problem.n, 1 - 1e-4))
+    v[problem.known] = 0.0
+    return Attempt(problem.completed(z), denoiser(problem, rho, 1.1 * ensemble.phi2), v=v)
+
+
+def from_blocks(problem: Problem, entries: Entries, ensemble: Ensemble) -> Asks[list[Attempt]]:
+    """Attempts from the best runs of AMP on blocks of the likeliest coordinates."""
+    attempts: list[Attempt] = []
+    if problem.fixed:  # a block would have to hold the known values
+        return attempts
+    order = np.argsort(-np.diagonal(ensemble.S0), kind="stable")
+    for size in _BLOCKS:
+        if size >= problem.n or not 8 * problem.m * size**2 <= problem.memory // 16:
+            continue
+        members = np.sort(order[:size])
+        if problem.groups is not None:
+            members = problem.groups.whole(members)
+        z = yield from _on_block(problem, entries, members)
+        if z is not None:
+            attempts.append(near(problem, ensemble, z))
+    return attempts
+
+
+def _on_block(problem: Problem, entries: Entries, members: Indices) -> Asks[Float | None]:
+    """The estimate of the run that explains most of y with these coordinates alone, (n,)."""
+    from fastquad.measurements.dense.raw import RawTensor
+
+    block = yield Block(members)
+    groups = None if problem.groups is None else Groups(problem.groups.of[members])
+    small = replace(problem, n=members.size, x0=None, prior=None, groups=groups)
+    tensor = RawTensor(np.ascontiguousarray(block))
+    passes = 0.0
+
+    def answer(item: Request | Step) -> object:
+        """The answer from the block; steps on it are not reported."""
+        nonlocal passes
+        if isinstance(item, Step):
+            return None
+        passes += item.cost(tensor) if isinstance(item, Sweep) else 1.0
+        return item.answer(tensor, 1)
+
+    walks = answered_by(answer, _every_start(small, entries))
+    # Charge the passes over the block, although it is in memory.
+    yield Reread(passes * (members.size / problem.n) ** 2)
+    settled = [walk for walk in walks if walk.settled and walk.swept is not None]
+    if not settled:
+        return None
+    best = max(settled, key=lambda walk: walk.r2)
+    z = np.zeros(problem.n)
+    z[members] = np.where(best.weight > 0.1, best.z, 0.0)
+    return z if z.any() else None
+
+
+def _every_start(problem: Problem, entries: Entries) -> Asks[list[Walk]]:
+    """AMP on a block from the starts of its first two batches, without hand-over."""
+    ensemble = yield from prepare(problem, entries)
+    starts = SparseStarts(problem, ensemble)
+    walks = [Walk(problem, ensemble, attempt) for attempt in starts.batch(1) + starts.batch(2)]
+    yield from run(walks, None, _BLOCK_SWEEPS)
+    return walks
+
+
+# -- likely coordinates -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Likely:
+    """AMP's first estimate: a start for all coordinates, and the best fit on some of them, if x looks sparse.
+
+    `stands_still` says that more coordinates hardly improve the fit: what it leaves may be noise.
+    """
+
+    x: Float
+    fit: Fit | None = None
+    stands_still: bool = False
+
+
+def likely(problem: Problem, ensemble: Ensemble, attempt: Attempt, cache: GrowingBlock) -> Asks[Likely]:
+    """Estimate x from the first weighted sum, and fit a growing support."""
+    walk = Walk(problem, ensemble, attempt._replace(setting=Setting(inner=_INNER)))
+    walk.estimate()
+    support = np.flatnonzero(walk.weight > 0.5)
+    length = max(float(np.linalg.norm(walk.z)), 1e-300)
+    at = Likely(walk.z * (math.sqrt(ensemble.phi2) / length))
+    few = _FEW_AT_FIRST
+    while _affordable(problem, support, few, cache):
+        found = yield from fit(problem, at.x, support, _RULE, cache)
+        before = _EXPLAINS if at.fit is None else _PROGRESS * at.fit.residual
+        if not found.residual < before:
+            at.stands_still = at.fit is not None
+            break
+        at.x, at.fit, few = found.x, found, _FEW
+        if exact_enough(problem, found.residual):
+            break
+        W = yield Products(found.x)
+        chosen = _leaning(found.r, W)
+        chosen[found.support] = True
+        support = np.flatnonzero(chosen)
+        if support.size == found.support.size:
+            at.stands_still = True
+            break
+    return at
+
+
+def _affordable(problem: Problem, support: Indices, few: float, cache: GrowingBlock) -> bool:
+    """Whether a support is small enough: for the time of a descent, for what m measurements determine, for memory."""
+    return 0 < support.size <= min(few * problem.n, _DETERMINED * problem.m) and cache.affordable(support)
+
+
+def _leaning(r: Float, W: Float) -> NDArray[np.bool_]:
+    """Whether the residual leans to the products of each coordinate."""
+    squares = np.maximum(np.einsum("ij,ij->j", W, W), 1e-300)
+    return r.size * (r @ W) ** 2 > _LEANS * squares * float(r @ r)

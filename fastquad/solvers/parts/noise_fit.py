@@ -113,8 +113,12 @@ def _spread(problem: Problem) -> float:
 def _beyond_chance(problem: Problem, residual: float, s: int) -> bool:
     if s == problem.n:  # nothing was chosen
         return dense_score(problem, residual, s) < 0
-    needed = max(CONVINCING * problem.m, CONVINCING_AT_LEAST)
-    return s <= MAX_SHARE * problem.m and score(problem, residual, s) < -needed
+    return s <= MAX_SHARE * problem.m and score(problem, residual, s) < -enough(problem)
+
+
+def enough(problem: Problem) -> float:
+    """How far the score of a fit must fall below that of a constant to be beyond chance."""
+    return max(CONVINCING * problem.m, CONVINCING_AT_LEAST)
 
 
 def share_left_out(problem: Problem, found: Fit) -> Asks[float]:

@@ -6,7 +6,8 @@ coordinates; their exact gains then need only their pairs with the other members
 |z_t|, until they cover half of |z|², and more only while none of the proposed coordinates is good enough.
 
 A coordinate is added while its statistic `gain (m−s)/(RSS−gain)` exceeds what the best of n useless ones would reach,
-about 2 ln n. One that is added by mistake does no harm while |S| < m: its value ends at zero.
+about 2 ln n; all that are proposed and reach twice that, which is beyond doubt, are added at once, because every refit
+reads the pairs of all members. One that is added by mistake does no harm while |S| < m: its value ends at zero.
 """
 
 from __future__ import annotations
@@ -84,20 +85,25 @@ class Extension:
         support, r = yield from self._refit(members, support.places, support.z)
         while support.places.size < limit and support.rss > EXACT_RESIDUAL**2 * self.square:
             yield from self._read_strongest(support, share, last - self.store.rows_read)
-            best, gain, value = yield from self._best(support, r)
-            statistic, unit = gain * (m - support.places.size), max(support.rss - gain, 0.0)
-            if statistic < threshold * unit:
+            named, gains, values = yield from self._proposed(support, r)
+            statistics, units = gains * (m - support.places.size), np.maximum(support.rss - gains, 0.0)
+            if statistics[0] < threshold * units[0]:
                 if share < _MOST and self._unread(support, _MOST) and self.store.rows_read < last:
                     share = _MOST
                     continue
                 misses += 1
                 if misses > 1:
                     break
-            last += self.width * (statistic > 2 * threshold * unit)
-            added = best + np.arange(self.width)
-            places, z = np.append(support.places, added), np.append(support.z, value)
-            support, r = yield from self._refit(members, places, z)
+            certain = int(np.sum(statistics > 2 * threshold * units))
+            last += self.width * certain
+            chosen = slice(min(max(1, certain), max(1, (limit - support.places.size) // self.width)))
+            places = np.append(support.places, named[chosen, None] + np.arange(self.width))
+            support, r = yield from self._refit(members, places, np.append(support.z, values[chosen]))
         return support
+
+    def complete(self, support: Support) -> bool:
+        """Whether a support was extended with the rows of nearly all of its weight: not for want of rows did it end."""
+        return not self._unread(support, _MOST)
 
     def affordable(self, support: Support, max_rows: int) -> bool:
         """Whether a support can be extended with at most `max_rows` further rows."""
@@ -115,10 +121,10 @@ class Extension:
         """Read rows of the largest members."""
         yield from self.store.read_rows(self._unread(support, share)[: max(0, max_rows)], keep=support.places)
 
-    def _best(self, support: Support, r: Float) -> Asks[tuple[int, float, Float]]:
-        """The coordinate (or the first of the pair) with the largest gain, its gain, and its value or values.
+    def _proposed(self, support: Support, r: Float) -> Asks[tuple[Indices, Float, Float]]:
+        """A few coordinates (or the first of each pair) with the largest gains, these, and their value or values.
 
-        r is what the support leaves of y, (m,).
+        The largest gain comes first. r is what the support leaves of y, (m,).
         """
         store = self.store
         if store.centre:
@@ -137,8 +143,8 @@ class Extension:
             u, change = self._changes(r, W.astype(np.float32), self.diagonals[places])
         else:
             u, change = u[named], change[named]
-        best = int(np.argmin(change))
-        return self.width * int(named[best]), -float(change[best]), np.atleast_1d(u[best])
+        order = np.argsort(change, kind="stable")
+        return self.width * named[order], -change[order], u[order].reshape(order.size, -1)
 
     def _changes(self, r: Float, W: Single, diagonals: Single) -> tuple[Float, Float]:
         """The best value at each of some places (or pairs), given the products W there, and the change of the RSS."""

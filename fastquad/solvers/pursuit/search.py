@@ -13,7 +13,7 @@ from fastquad.measurements.contractions import Diagonals
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.priors.sparse import Sparse
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
-from fastquad.solvers.parts.noise_fit import score, stepwise
+from fastquad.solvers.parts.noise_fit import enough, score, stepwise
 from fastquad.solvers.pursuit.beam import beam
 from fastquad.solvers.pursuit.extension import Extension, Support
 from fastquad.solvers.pursuit.growth import Grown, Growth, ranked, rounds
@@ -50,6 +50,8 @@ class Search:
     best: Support | None = None
     likely: Support | None = None
     tried: set[frozenset[int]] = field(default_factory=set)
+    #: Whether the search ends at the first support that is beyond chance: others will follow it.
+    quick: bool = False
 
     @classmethod
     def begin(cls, problem: Problem, entries: Entries, cache: GrowingBlock) -> Asks[Search]:
@@ -74,6 +76,18 @@ class Search:
         """Whether the best support explains y."""
         return self.best is not None and self.best.rss < EXACT_RESIDUAL**2 * self.extension.square
 
+    @property
+    def done(self) -> bool:
+        """Whether further candidates are useless: y is explained, or, in a quick search, y is as good as explained.
+
+        A complete support that explains y far beyond chance is nearly always the signal but for coordinates in the
+        noise, and others lead to the same one. That the data are exact after all, and it lacks small coordinates, is
+        left to slower searches.
+        """
+        if self.exact or self.likely is None or not self.quick or self.problem.noiseless:
+            return self.exact
+        return self._score(self.likely) < -enough(self.problem) and self.extension.complete(self.likely)
+
     def level(self, level: Level) -> Asks[None]:
         """Grow, rank and extend on the block of this level."""
         yield from self.store.read_block(level.p)
@@ -82,14 +96,14 @@ class Search:
                 yield from self._beam(phase.limit)
             else:
                 yield from self._phase(level.p, phase)
-            if self.exact:
+            if self.done:
                 return
 
     def _beam(self, limit: int) -> Asks[None]:
         """Search broadly, and try what explains y."""
         for run in (yield from beam(self.growth, limit)):
             yield from self._try(run, self.problem.n)
-            if self.exact:
+            if self.done:
                 return
 
     def _phase(self, p: int, phase: Phase) -> Asks[None]:
@@ -105,7 +119,7 @@ class Search:
             solved = [run for run in fresh if run.curve[-1] < 1e-6 * self.extension.square]
             for run in sorted(solved, key=lambda run: run.curve[-1])[:3]:
                 yield from self._try(run, self.problem.n)
-                if self.exact:
+                if self.done:
                     return
             yield self._step(min(fresh, key=lambda run: run.curve[-1]))
             if len(runs) == len(fresh) and self.problem.n >= _MANY:
@@ -113,7 +127,7 @@ class Search:
                 # growth.
                 for run in ranked(fresh)[:2]:
                     yield from self._try(run, self.growth.width * _FEW_ROWS)
-                    if self.exact:
+                    if self.done:
                         return
         last = int(max(self.growth.width * _FEW_ROWS, _ROWS_OF_BLOCK * p**2 / self.problem.n)) + self.store.rows_read
         seen: set[frozenset[int]] = set()
@@ -123,7 +137,7 @@ class Search:
                 continue
             seen.add(key)
             yield from self._extend(support, last - self.store.rows_read)
-            if self.exact or len(seen) >= _MAX_CANDIDATES:
+            if self.done or len(seen) >= _MAX_CANDIDATES:
                 return
 
     def _try(self, run: Grown, max_rows: int) -> Asks[None]:

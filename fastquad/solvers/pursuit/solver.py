@@ -49,11 +49,12 @@ def run(
 
     A support that lacks a few small coordinates looks like noise. So where no noise level was given, what looks like it
     is taken for it only when a further level, or the end, has brought nothing better. Without `noisy` only what fits
-    exactly is looked for.
+    exactly is looked for, and the search ends with the first support that is beyond chance.
     """
     best: Fit | None = None
     likely: Outcome | None = None
     unchanged = 0
+    search.quick = not noisy
     for level in levels:
         yield from search.level(level)
         before = np.inf if likely is None else likely.residual
@@ -66,7 +67,7 @@ def run(
             else:
                 likely = outcome
         unchanged = unchanged + 1 if likely is not None and likely.residual > 0.99 * before else 0
-        if unchanged >= _UNCHANGED_LEVELS:
+        if unchanged >= _UNCHANGED_LEVELS or search.done:
             break
     return likely, best
 

@@ -1,0 +1,458 @@
+"""The search for another signal that fits as well: candidate, refit; is it apart, does it fit, is it as likely?
+
+Candidates come from `fastquad.engine.trust.candidates`, which knows where twins are, and from descents: Levenberg–
+Marquardt from random signals, from signals beside x, and from x with the other sign in weakly coupled parts. Some x have
+a twin although A has no symmetry: where two parts of x are coupled in a way that adds up to zero, say. Nothing finds all
+of these but descents; where a twin was planted among random matrices, they find it in 98 or 99 of 100 problems.
+
+In noise a fit in a wrong valley may leave what looks like noise. If a dozen descents come back to x, it is the valley;
+else many more are made, as long as they are cheap, because the right one may attract only one start in fifty.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastquad.engine.entries import Entries
+from fastquad.engine.problem import Problem
+from fastquad.engine.steps import EXACT_RESIDUAL
+from fastquad.engine.trust import tolerances as tol
+from fastquad.engine.trust.answer import Answer
+from fastquad.engine.trust.evidence import SPARE_NATS, SURE, against_chance, evidence_of
+from fastquad.engine.trust.gauge import NAMED, apart, expand
+from fastquad.engine.trust.local import Local, Measure
+from fastquad.measurements.contractions import Block, Products
+from fastquad.numerics.levenberg_marquardt import Descent, Rule, on_block
+from fastquad.numerics.symmetry import turned_at_weakest
+from fastquad.typing import Asks, Float, Indices
+
+#: When a descent of these stops; and one among the signals orthogonal to x.
+CHALLENGE = Rule(max_steps=40, patience=12, bottom=1e-3)
+_BESIDE = Rule(max_steps=12, patience=5)
+_NOT_AGAIN = "From other starts the search does not come back to x: it may be one of several."
+_FEW_TO_SPARE = "With so few measurements to spare, a signal with other signs may leave as little by chance."
+
+
+class Candidate(NamedTuple):
+    """Where another signal may be: a start, the coordinates that are refitted, and a sentence if it is one.
+
+    With `on_start` it must be the start itself, but for rounding; with `near` the start must nearly fit, because a
+    relabelling that leaves the matrices as they are leaves the measurements: steps from another would lead anywhere.
+    """
+
+    start: Float
+    support: Indices
+    said: str = ""
+    on_start: bool = False
+    near: bool = False
+
+
+#: Where candidates come from: a name, of the table in `certificate`, and what makes them.
+Source = Callable[["Search"], Asks[Iterable[Candidate]]]
+
+
+class Search(Local):
+    """The search for another signal, given an answer and the tolerance of each equation."""
+
+    def __init__(
+        self, answer: Answer, diagonals: Float, delta: Float, measure: Measure, entries: Entries | None
+    ) -> None:
+        super().__init__(answer, diagonals, delta, measure, entries)
+        #: Another signal that fits as well, if one was found; and what is not ruled out although none was.
+        self.twin: Float | None = None
+        self.suspicion = ""
+        #: Which coordinates of the support clearly differ from zero: under noise, a symmetry need not keep the others.
+        self.sure = np.ones(answer.s, dtype=bool)
+        #: Under noise: how far the farthest signal is that fits as well and is not clearly another.
+        self.blur = 0.0
+        #: Whether a few rows show that no linear map gives a twin; and which coordinates are measured alike.
+        self.alone = False
+        self.kinds: Any = None
+
+    @property
+    def independent(self) -> bool:
+        """Whether the entries of A look independent."""
+        return self.entries is None or self.entries.independent
+
+    # -- the loop ---------------------------------------------------------------------------------------------
+
+    def rivals(self, sources: Iterable[Source]) -> Asks[str]:
+        """Why another signal fits as well; empty if none was found, and nothing else is suspected."""
+        for source in sources:
+            for candidate in (yield from source(self)):
+                if (yield from self.fits(candidate)):
+                    return candidate.said or self.shown()
+            if self.suspicion:
+                return self.suspicion
+        return ""
+
+    def fits(self, candidate: Candidate) -> Asks[bool]:
+        """Whether a candidate leads to another signal that fits; if so, it is kept as the twin."""
+        start = self.problem.completed(candidate.start)
+        if self.away(start) <= self.measure.nearer:
+            return False
+        if candidate.near:
+            left = (yield from self.answer.products(start)) @ start - self.problem.y
+            if float(np.linalg.norm(left)) > self.nearly:
+                return False
+        limit = self._allowed(candidate.support.size) if candidate.near else None
+        twin = yield from self.refit(start, candidate.support, limit)
+        if twin is None or (candidate.on_start and apart(twin, start) > tol.ON_LINE):
+            return False
+        return self.another(twin)
+
+    @property
+    def nearly(self) -> float:
+        """The largest residual from which steps to a twin are taken."""
+        size, left = float(np.linalg.norm(self.problem.y)), float(np.linalg.norm(self.answer.r))
+        return max(tol.NEARLY * size, tol.FEW_ERRORS * left)
+
+    def likely(self) -> float:
+        """What a twin may leave, in units of δ: under noise little more than x, because all signals fit large noise."""
+        if not self.measure.noisy:
+            return self.measure.fits
+        return math.sqrt(float(np.mean((self.answer.r / self.delta) ** 2)) + tol.LIKELY / self.m)
+
+    def _allowed(self, size: int) -> float:
+        """What a twin of this many coordinates may leave, in units of δ, if mistaken entries hide a symmetry.
+
+        What it leaves is another draw of such mistakes, relative to the degrees of freedom; the logarithm of a mean
+        square of d of them has the variance (κ − 1)/d, with κ their kurtosis.
+        """
+        if not self.measure.noisy:
+            return self.measure.fits
+        r, d = self.answer.r / self.delta, self.gauge.count
+        free = max(1, self.m - self.answer.unknowns)
+        kurtosis = float(np.mean(r**4)) / max(float(np.mean(r**2)) ** 2, 1e-300)
+        spread = math.sqrt(2 * max(kurtosis - 1, 2.0) / free)
+        square = float(r @ r) / free * max(1, self.m - size + d) / self.m
+        return max(self.likely(), math.sqrt(square * math.exp(tol.DRAWS * spread)))
+
+    def refit(self, start: Float, support: Indices, limit: float | None = None) -> Asks[Float | None]:
+        """Gauss–Newton steps on a support from a start, while they make progress; the signal if it fits."""
+        limit = self.likely() if limit is None else limit
+        x = start.copy()
+        before, settling = math.inf, tol.SETTLING if self.measure.noisy else 0
+        for step in range(tol.REFIT):
+            W = yield from self.answer.products(x)
+            r = (W @ x - self.problem.y) / self.delta
+            size = math.sqrt(float(r @ r) / r.size)
+            if size < limit and settling == 0:
+                return x
+            # Under noise much around a valley fits: go on to its bottom.
+            settling -= size < limit
+            # The first steps may increase the residual; later each must reduce it clearly.
+            if not math.isfinite(size) or (step > 2 and size > max(0.25 * before, limit)):
+                return None
+            before = size
+            x[support] -= 0.5 * np.linalg.lstsq(W[:, support] / self.delta[:, None], r, rcond=1e-13)[0]
+        return None
+
+    def witness(self) -> Asks[None]:
+        """Look for another signal along the directions that are open, so that the doubt has a witness."""
+        for v in self.open if self.twin is None else ():
+            for share in (1.0, 0.3, 1.1 * self.measure.apart):
+                start = self.problem.completed(self.answer.x + share * self.norm * v)
+                support = np.setdiff1d(self.gauge.whole(np.flatnonzero(start)), self.problem.known)
+                twin = yield from self.refit(start, support)
+                if twin is not None and self.rival(twin):
+                    return
+
+    # -- what is found ----------------------------------------------------------------------------------------
+
+    def away(self, twin: Float) -> float:
+        """The distance of another signal from x, relative to its norm, up to what cannot be told."""
+        return self.gauge.away(twin, self.answer.x)
+
+    def rival(self, twin: Float, far: float | None = None) -> bool:
+        """Whether this is clearly another signal, and one as the prior says; if so, it is kept as the twin."""
+        if self.away(twin) <= (self.measure.apart if far is None else far) or not self.problem.admits(twin):
+            return False
+        self.twin = twin.copy()
+        return True
+
+    def another(self, twin: Float) -> bool:
+        """The same of a twin by a structure of A, which fits wherever it is, and not only because of the noise.
+
+        One that is not clearly another is no doubt, but part of the error.
+        """
+        if self.rival(twin, max(self.measure.nearer, min(self.measure.apart, tol.APART_IN_NOISE))):
+            return True
+        if self.problem.admits(twin):
+            self.blur = max(self.blur, self.away(twin))
+        return False
+
+    def shown(self) -> str:
+        """A sentence on what the twin is."""
+        assert self.twin is not None
+        far, limit = self.away(self.twin), self.measure.apart
+        if self.gauge.count:
+            z = self.gauge.numbers(self.answer.x)
+            for said, image in (("conjugated", z.conj()), ("reversed", z[::-1]), ("moved by one", np.roll(z, 1))):
+                if self.gauge.away(self.gauge.coordinates(image), self.twin) <= limit:
+                    return f"x {said} fits as well."
+            return f"Another signal, {far:.2g} away, fits as well."
+        x, twin = self.answer.x, self.twin
+        if not self.problem.fixed and float(np.linalg.norm(x + twin)) < float(np.linalg.norm(x - twin)):
+            twin = -twin
+        for name, moved in (("reversed", x[::-1]), ("shifted", np.roll(x, 1)), ("shifted", np.roll(x, -1))):
+            if apart(twin, moved) <= limit:
+                return f"A is the same {name}, so that x {name} fits as well."
+        changed = np.flatnonzero(np.abs(twin - x) > limit * max(float(np.abs(x).max()), 1e-300))
+        if changed.size and np.abs(twin[changed] + x[changed]).max() <= limit * max(float(np.abs(x).max()), 1e-300):
+            return f"The sign of x at {self.gauge.names(changed)} is free: with the other sign there it fits as well."
+        changed = changed if changed.size else np.argsort(-np.abs(twin - x), kind="stable")[:NAMED]
+        values = ", ".join(f"{twin[j]:.3g} for {x[j]:.3g} at {j}" for j in changed[:NAMED])
+        rest = f", and {changed.size - NAMED} more" if changed.size > NAMED else ""
+        return f"Another signal, {far:.2g} away, fits as well: {values}{rest}."
+
+    # -- descents ---------------------------------------------------------------------------------------------
+
+    def descents(self, block: Float, everything: Indices, where: Indices, count: int, weak: bool) -> Iterator[Descent]:
+        """Descents on some coordinates from other starts, those beside x `weak`: with other signs in parts of it.
+
+        `block` is that of `everything`, the free coordinates `where` and the known ones. Beside x, `count` random starts
+        are taken; in exact data, where each end counts, every other one is moved to the signals orthogonal to x.
+        """
+        problem, x, rng = self.problem, self.answer.x[everything], np.random.default_rng(4)
+        free = np.searchsorted(everything, where) if problem.fixed else None
+        moving = slice(None) if free is None else free
+        exact = not self.measure.noisy
+        beside = None
+        if exact and free is None and x.size > 2 + self.gauge.count:
+            beside = Beside(problem.y, x, block, self.gauge.directions(x))
+
+        def random() -> Iterator[Float]:
+            for number in range(count):
+                start = x.copy()
+                start[moving] = rng.standard_normal(x[moving].size)
+                yield beside.moved(start) if number % 2 and beside is not None else start
+
+        for start in chain(turned_at_weakest(block, x, tol.TURNED) if weak else (), random()):
+            if free is not None:
+                start[np.delete(np.arange(x.size), free)] = np.delete(x, free)
+            start[moving] *= float(np.linalg.norm(x[moving])) / max(float(np.linalg.norm(start[moving])), 1e-300)
+            yield on_block(problem.y, start, block, CHALLENGE, free=free, turning=problem.turning)
+
+    def refuted(self) -> Asks[str]:
+        """Why an exact answer may not be the only one; empty if descents from other starts find no other."""
+        answer, problem = self.answer, self.problem
+        count = to_refute(self.m, answer.allowed.size, answer.s, independent=self.independent)
+        for where in (answer.allowed, answer.S) if count else ():
+            if where.size - self.gauge.count >= self.m:
+                continue
+            everything = np.union1d(where, problem.known) if problem.fixed else where
+            block = answer.known.on(everything)
+            block = block if block is not None else (yield Block(everything))
+            W = np.zeros_like(answer.W)
+            W[:, everything] = block @ answer.x[everything]
+            # With no more independent measurements than coordinates there are always others that are dense.
+            if where.size > answer.s and not self.sees_all(answer.x, W):
+                continue
+            back = 0
+            for descent in self.descents(block, everything, where, count, weak=False):
+                if descent.residual >= EXACT_RESIDUAL:
+                    continue
+                z = expand(descent.z, everything, problem.n)
+                if self.away(z) <= tol.BACK:
+                    back += 1
+                    if back == tol.ENOUGH_BACK:
+                        return ""
+                elif (yield from self.fits(Candidate(z, where))):
+                    return self.shown()
+            return ""
+        return ""
+
+    def challenged(self, independent: bool) -> Asks[str]:
+        """Why x may be in the wrong valley; empty if random starts come back to it, and find nothing that fits as well.
+
+        For `independent` entries the method separates signal from noise; elsewhere a fit in the wrong valley may leave
+        what looks like noise, and the only evidence for x is that random starts find it again.
+        """
+        answer, problem, m = self.answer, self.problem, self.m
+        nats, by_chance = against_chance(problem, answer.s, problem.sigma or float(np.median(self.delta)))
+        if independent and nats < by_chance + SPARE_NATS:
+            return _FEW_TO_SPARE
+        count = None
+        if independent and nats > tol.BEYOND_CHANCE * (by_chance + SPARE_NATS):
+            # Chance does not explain x, only a planted twin could: it is looked for as that of an exact answer.
+            count = to_refute(m, answer.allowed.size, answer.s, independent=True)
+            if count == 0:
+                return ""
+        most = tol.INDEPENDENT_ENTRIES if independent else tol.STRUCTURED_ENTRIES
+        # Unless a prior has shrunk it, x is where the descent on its support ends.
+        near, better = (self.measure.apart, tol.APART_IN_NOISE) if independent else (0.1, self.measure.nearer)
+        challenge, met, evident = Challenge(near, better, self.measure.nearer), Met.NOTHING, True
+        for where in (answer.allowed, answer.S) if m > answer.allowed.size - self.gauge.count else (answer.S,):
+            everything = np.union1d(where, problem.known)
+            if m * everything.size**2 > most or where.size - self.gauge.count >= m:
+                return ""
+            block = yield Block(everything)
+            evident = independent or self._evident(block)
+            tries = starts(block.size) if count is None else count
+            ends = self.descents(block, everything, where, tries, weak=count is None)
+            met = challenge.meet(self._gains(ends, everything, where), self.away, self.rival)
+            if met in (Met.ANOTHER, Met.BETTER):
+                self.twin = challenge.found
+                how = "is far likelier"
+                return self.shown() if met is Met.ANOTHER else f"Another signal, {challenge.away:.2g} away, {how}."
+            if met is Met.AGAIN:
+                break
+        if not independent:
+            self.blur = max(self.blur, challenge.blur)
+        if challenge.settled:
+            return ""  # a dozen descents came back to x, and the other valleys that they met are not as likely
+        if not evident:
+            return _FEW_TO_SPARE
+        # Count a residual at the given level of noise as evidence for x, too.
+        sure = independent or problem.noise.given or met is Met.AGAIN
+        return "" if sure else _NOT_AGAIN
+
+    def _gains(self, ends: Iterable[Descent], everything: Indices, where: Indices) -> Iterator[tuple[float, Float]]:
+        """The evidence for the end of each descent less that for x, and the end; `where` was fitted."""
+        for descent in ends:
+            found = expand(descent.z, everything, self.problem.n)
+            W = np.zeros((self.m, self.problem.n))
+            W[:, everything] = descent.W
+            yield evidence_of(self.problem, found, W, descent.r, where) - self.answer.evidence, found
+
+    def _evident(self, block: Float) -> bool:
+        """Whether it is evidence for x that it leaves no more than noise, where the matrices depend on each other.
+
+        A random signal of the norm of x has measurements of about `√2 ‖x‖² ‖Ã_i‖/n`, in units of the noise; their
+        principal components replace the equations. The s largest are what x was fitted to. If the level is not given,
+        it is what x leaves: a wrong x that is near the right one leaves a part of each component, which is no noise.
+        """
+        flat = block.reshape(len(block), -1) * (math.sqrt(2) * self.norm**2 / block.shape[1] / self.delta[:, None])
+        values = np.linalg.eigvalsh(flat @ flat.T if len(flat) < flat.shape[1] else flat.T @ flat)
+        spare = np.sort(values)[::-1][self.answer.unknowns :]
+        least = 1.0 if self.problem.noise.given else tol.PART_LEFT**-2
+        signs = 0.0 if self.problem.fixed else self.answer.s / self.gauge.width * math.log(2)
+        return 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()) > signs + SPARE_NATS
+
+
+class Beside:
+    """Starts beside x: a few steps among the signals orthogonal to x, so that fewer descents come back to it."""
+
+    def __init__(self, y: Float, x: Float, block: Float, directions: Float) -> None:
+        #: A basis in which x, and the directions that are not seen, come first, and the matrices in it.
+        self.basis = np.linalg.qr(np.column_stack([x, *directions, np.eye(x.size)]))[0]
+        self.block = self.basis.T @ block @ self.basis
+        self.y, self.free = y, np.arange(1 + len(directions), x.size)
+
+    def moved(self, start: Float) -> Float:
+        """A start, moved to where signals orthogonal to x fit better."""
+        z = start @ self.basis
+        z[: self.free[0]] = 0.0
+        return self.basis @ on_block(self.y, z, self.block, _BESIDE, free=self.free).z
+
+
+class Met(Enum):
+    """What the descents met."""
+
+    #: x, often enough.
+    AGAIN = auto()
+    #: Clearly another signal, which is as likely.
+    ANOTHER = auto()
+    #: A signal that is far likelier.
+    BETTER = auto()
+    #: Other valleys, which are not likely.
+    NOTHING = auto()
+
+
+@dataclass
+class Challenge:
+    """Descents in one or more sets of coordinates, and what they met so far.
+
+    `near` is the distance up to which one has come back to x, `better` that from which on a far likelier signal counts,
+    and `exact` that of one that is likelier by more than noise could make it.
+    """
+
+    near: float
+    better: float
+    exact: float
+    back: int = 0
+    #: How far the last signal that was met is from x.
+    away: float = 0.0
+    #: That signal.
+    found: Float | None = None
+    #: The same of the farthest signal that is as likely, but is not clearly another.
+    blur: float = 0.0
+
+    @property
+    def settled(self) -> bool:
+        """Whether so many descents came back to x that it is the valley."""
+        return self.back >= tol.ENOUGH_BACK
+
+    def meet(
+        self,
+        descents: Iterable[tuple[float, Float]],
+        away: Callable[[Float], float],
+        rival: Callable[[Float], bool],
+    ) -> Met:
+        """Look at the ends of descents: the evidence for each signal less that for x, and the signal."""
+        for gain, found in descents:
+            self.found, self.away = found, away(found)
+            if gain > -SURE and rival(found):
+                return Met.ANOTHER
+            if gain > SURE and self.away > (self.better if gain < tol.EXACT_NATS else self.exact):
+                return Met.BETTER
+            if gain > -SURE:
+                self.blur = max(self.blur, self.away)
+            self.back += self.away <= self.near
+            if self.settled:
+                return Met.AGAIN
+        return Met.AGAIN if self.back >= tol.RECAPTURES else Met.NOTHING
+
+
+def starts(entries: int) -> int:
+    """How many random starts to take in noise on a block of this many entries."""
+    return int(min(max(tol.READ_IN_A_STEP // max(entries, 1), tol.STARTS[0]), tol.STARTS[1]))
+
+
+def to_refute(m: int, n: int, s: int, *, independent: bool) -> int:
+    """The number of descents on n coordinates, s of them nonzero, that are worth their time; 0 if it takes too long.
+
+    Where there are no more measurements than coordinates, the descents are on the nonzero ones alone.
+    """
+    size = n if independent or m > n else s
+    work = tol.REFUTING_WORK if independent else tol.REFUTING_WORK_STRUCTURED
+    count = int(work // (tol.STEPS_OF_A_DESCENT * m * max(size, 1) ** 2))
+    return min(count, tol.REFUTING[1]) if count >= tol.REFUTING[0] else 0
+
+
+def searched_everywhere(problem: Problem, entries: Entries | None) -> bool:
+    """Whether `refuted` will look for another answer on all coordinates."""
+    unknowns = problem.n if problem.support is None else problem.support.size
+    independent = entries is None or entries.independent
+    return unknowns < problem.m and bool(to_refute(problem.m, unknowns, unknowns, independent=independent))
+
+
+def along_free(problem: Problem, x: Float) -> Asks[Float | None]:
+    """Another signal with the measurements of x, as there are where x has more free coordinates than measurements."""
+    answer = Answer(problem, np.array(x, dtype=np.float64), (yield Products(x)), np.zeros(problem.m))
+    x, S, norm, target = answer.x, answer.S, float(np.linalg.norm(x)) or 1.0, answer.W @ answer.x
+    v = np.random.default_rng(5).standard_normal(S.size)
+    directions = answer.gauge.directions(answer.z)
+    v -= directions.T @ (directions @ v)
+    v -= np.linalg.lstsq(answer.columns, answer.columns @ v, rcond=1e-12)[0]
+    size = float(np.linalg.norm(v))
+    if size <= 1e-6 * math.sqrt(max(1, S.size)):
+        return None
+    for share in (1.0, 0.3, 0.1):
+        z = x.copy()
+        z[S] += share * norm / size * v
+        for _ in range(tol.REFIT):
+            W = yield Products(z)
+            r = W @ z - target
+            if float(np.linalg.norm(r)) <= 1e-11 * float(np.linalg.norm(target)):
+                return z
+            z[S] -= 0.5 * np.linalg.lstsq(W[:, S], r, rcond=1e-12)[0]
+    return None
