@@ -3,8 +3,12 @@
 Everything else is in pyproject.toml.
 """
 
+import os
 import re
+import shlex
+import shutil
 import sys
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -58,6 +62,25 @@ class Build(build_ext):
             super().build_extension(extension)
 
 
+# The commands that compile; others, such as the one that asks for the version, need no compiler.
+COMPILING = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
+
+
+def check_compiler() -> None:
+    """End at once, with a sentence, where there is no C compiler; else say what comes, for it takes minutes."""
+    if not COMPILING.intersection(sys.argv) or WINDOWS:
+        return
+    command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    if shutil.which(command[0]) is None:
+        sys.exit(
+            f"fastquad: there is no C compiler {command[0]!r}, which its kernels need. Install one (Debian and Ubuntu: "
+            "apt install gcc; Fedora: dnf install gcc; macOS: xcode-select --install; conda: conda install -c "
+            "conda-forge c-compiler), or set CC to the one that you have. A wheel needs none."
+        )
+    count = len(list(kernels.glob("*.pyx")))
+    print(f"fastquad: compiling {count} modules, which takes a minute or a few.", file=sys.stderr, flush=True)
+
+
 def readme() -> str:
     """README.md, whose pictures and links are relative, with the repository's address in front of them."""
     text = Path("README.md").read_text(encoding="utf-8")
@@ -66,6 +89,7 @@ def readme() -> str:
     return re.sub(r"((?<!!)\[[^\]]*\]\()(?!\w+://|#)", rf"\1{home}/blob/main/", text)
 
 
+check_compiler()
 setup(
     cmdclass={"build_ext": Build},
     long_description=readme(),

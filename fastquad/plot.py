@@ -20,6 +20,8 @@ __all__ = ["convergence", "diagnosis", "phase_transition", "recovery"]
 # Okabe and Ito's colours, which colour-blind readers tell apart; shapes differ as well.
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
 _COLOURS = (_BLUE, _ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# How many signals of a batch the legend names.
+_IN_LEGEND = 6
 # How many of the least redundant measurements are named.
 _NAMED = 6
 _LABELS = {"n_passes": "passes over A", "n_iter": "steps", "elapsed": "seconds"}
@@ -31,8 +33,8 @@ def convergence(solution: Any, *, against: str = "n_passes", ax: Any = None) -> 
     Parameters
     ----------
     solution : Solution, SolutionBatch, or dict of them by their labels
-        Of one signal, or of several: one curve each, with their labels in a colour each. Methods are compared by
-        `convergence({"auto": fq.solve(A, y), "twf": fq.solve(A, y, method="twf")})`.
+        One curve for each signal. The signals of a batch have a colour each, those of a dict one for each label.
+        Methods are compared by `convergence({"auto": fq.solve(A, y), "twf": fq.solve(A, y, method="twf")})`.
     against : {"n_passes", "n_iter", "elapsed"}
         What goes along the horizontal axis.
     ax : matplotlib.axes.Axes, optional
@@ -57,11 +59,15 @@ def convergence(solution: Any, *, against: str = "n_passes", ax: Any = None) -> 
         ax = new_figure((6, 4)).subplots()
     for number, (label, each) in enumerate(labelled.items()):
         colours = (_BLUE, _ORANGE) if len(labelled) == 1 else (_COLOURS[number % len(_COLOURS)],) * 2
-        for signal, one in enumerate([each] if isinstance(each, Solution) else each):
-            _curves(ax, one.history, against, None if signal else str(label), colours)
+        signals = [each] if isinstance(each, Solution) else list(each)
+        for signal, one in enumerate(signals):
+            if len(labelled) == 1 and len(signals) > 1:
+                colours, label = (_COLOURS[signal % len(_COLOURS)],) * 2, f"signal {signal}"
+            told = signal == 0 or (len(labelled) == 1 and signal < _IN_LEGEND)
+            _curves(ax, one.history, against, str(label) if told else None, colours)
     ax.set(xlabel=_LABELS[against], ylabel="relative, logarithmic", yscale="log")
     ax.grid(alpha=0.3)
-    ax.legend()
+    _legend(ax)
     return ax
 
 
@@ -79,16 +85,19 @@ def _curves(ax: Any, history: Any, against: str, label: str | None, colours: tup
             ax.plot(steps, history[key], label=said, color=colour, markersize=4, markevery=every, **style)
 
 
-def recovery(solution: Solution | SolutionBatch, x_true: ArrayLike, *, shape: tuple[int, int] | None = None) -> Any:
-    """Draw the answer beside the signal, with the sign that is nearer.
+def recovery(
+    solution: Solution | SolutionBatch, x_true: ArrayLike | None = None, *, shape: tuple[int, int] | None = None
+) -> Any:
+    """Draw the answer, with bars of two standard errors if they are known; beside the true signal if that is given.
 
     Parameters
     ----------
     solution : Solution or SolutionBatch
-    x_true : array of the shape of `solution.x`, (n,) or (b, n)
+    x_true : array of the shape of `solution.x`, (n,) or (b, n), optional
+        The true signal. The answer is then drawn with the sign, or the phase, that brings it nearest.
     shape : (height, width), optional
-        Signals are images of this shape: two rows, the true ones above the recovered ones. Without it each signal has
-        an axis of its own, on which the coordinates that are zero in both are left out.
+        Signals are images of this shape: a row of the answers, below a row of the true ones. Without it each signal has
+        an axis of its own, on which the coordinates that are zero are left out.
 
     Returns
     -------
@@ -97,47 +106,79 @@ def recovery(solution: Solution | SolutionBatch, x_true: ArrayLike, *, shape: tu
     Examples
     --------
     >>> import fastquad as fq
-    >>> problem = fq.problems.gaussian(m=60, n=30, k=3, rng=0)
+    >>> problem = fq.problems.gaussian(m=60, n=30, k=3, noise=0.1, rng=0)
     >>> solution = fq.solve(problem.A, problem.y)
     >>> fq.plot.recovery(solution, problem.x).savefig("recovery.png")  # doctest: +SKIP
     """
     _check_solution(solution)
-    distances = np.atleast_1d(distance(solution.x, x_true))
-    X = np.atleast_2d(arguments.array(x_true, "x_true"))
-    X_hat = np.atleast_2d(solution.x)
-    if np.iscomplexobj(X) or np.iscomplexobj(X_hat):
-        return _shown_once(_complex_recovery(X, X_hat, distances))
-    X_hat = np.where(np.einsum("bn,bn->b", X_hat, X) < 0, -1.0, 1.0)[:, None] * X_hat
-    if shape is not None:
-        return _shown_once(_images(X, X_hat, distances, _checked_shape(shape, X.shape[1])))
-    figure = new_figure((8, 2.5 * len(X)))
-    for ax, x, x_hat, d in zip(np.ravel(figure.subplots(len(X))), X, X_hat, distances, strict=True):
-        shown = np.flatnonzero((x != 0) | (x_hat != 0))
-        ax.axhline(0, color="0.7", linewidth=0.8)
-        ax.plot(shown, x[shown], "o", color=_BLUE, markerfacecolor="none", label="x")
-        ax.plot(shown, x_hat[shown], "x", color=_ORANGE, label="recovered")
-        ax.set(xlabel="coordinate", xlim=(-1, len(x)), title=f"relative distance {d:.1e}")
-        ax.legend()
+    found = [solution] if isinstance(solution, Solution) else list(solution)
+    X = None if x_true is None else np.atleast_2d(arguments.array(x_true, "x_true"))
+    if X is not None and X.shape != np.atleast_2d(solution.x).shape:
+        raise ValueError(f"`x_true` must have the shape of `solution.x`, {solution.x.shape}, got {X.shape}.")
+    answers = [_Answer(each, None if X is None else X[i]) for i, each in enumerate(found)]
+    complex_too = any(answer.complex for answer in answers)
+    if shape is not None and not complex_too:
+        return _shown_once(_images(answers, _checked_shape(shape, answers[0].x_hat.size)))
+    height = 3.5 if complex_too else 2.5
+    figure = new_figure((8, height * len(answers)))
+    parts = _IN_COMPLEX_PLANE if complex_too else _AS_IT_IS
+    axes = np.reshape(figure.subplots(len(parts) * len(answers)), (len(answers), len(parts)))
+    for row, answer in zip(axes, answers, strict=True):
+        for ax, (name, part) in zip(row, parts, strict=True):
+            _coordinates(ax, answer, name, part)
+        row[0].set_title(answer.title, loc="right", fontsize="medium")
+        _legend(row[0])
+        row[-1].set_xlabel("coordinate")
     return _shown_once(figure)
 
 
-def _complex_recovery(X: Number, X_hat: Number, distances: Float) -> Any:
-    """Moduli and phases of each signal, turned to the phase of the true one; the phase where both are not zero."""
-    inner = np.einsum("bn,bn->b", X_hat.conj(), X)
-    X_hat = np.exp(1j * np.angle(inner))[:, None] * X_hat
-    figure = new_figure((8, 3.5 * len(X)))
-    axes = np.reshape(figure.subplots(2 * len(X)), (len(X), 2))
-    for (modulus, phase), x, x_hat, d in zip(axes, X, X_hat, distances, strict=True):
-        shown = np.flatnonzero((x != 0) | (x_hat != 0))
-        both = np.flatnonzero((x != 0) & (x_hat != 0))
-        for ax, part, of, where in ((modulus, np.abs, "modulus", shown), (phase, np.angle, "phase", both)):
-            ax.plot(where, part(x[where]), "o", color=_BLUE, markerfacecolor="none", label="x")
-            ax.plot(where, part(x_hat[where]), "x", color=_ORANGE, label="recovered")
-            ax.set(ylabel=of, xlim=(-1, len(x)))
-        modulus.set(title=f"relative distance {d:.1e}")
-        modulus.legend()
-        phase.set(xlabel="coordinate", ylim=(-np.pi, np.pi))
-    return figure
+_AS_IT_IS = (("x", np.real),)
+_IN_COMPLEX_PLANE = (("modulus", np.abs), ("phase", np.angle))
+
+
+class _Answer:
+    """An answer turned to the true signal, if that is known."""
+
+    def __init__(self, solution: Solution, x: Number | None) -> None:
+        self.x, self.x_hat, self.stderr = x, solution.x, solution.stderr
+        self.complex = np.iscomplexobj(solution.x) or (x is not None and np.iscomplexobj(x))
+        self.title = "" if solution.error is None else f"estimated error {solution.error:.1e}"
+        if x is None:
+            return
+        conjugation = solution.gauge.startswith("phase and conjugation")
+        if conjugation and distance(self.x_hat.conj(), x) < distance(self.x_hat, x):
+            self.x_hat = self.x_hat.conj()
+        inner = np.vdot(self.x_hat, x)
+        turn = np.exp(1j * np.angle(inner)) if self.complex else np.where(inner < 0, -1.0, 1.0)
+        self.x_hat = turn * self.x_hat
+        self.distance = distance(self.x_hat, x)
+        self.title = ", ".join(filter(None, [f"relative distance {self.distance:.1e}", self.title]))
+
+
+def _coordinates(ax: Any, answer: _Answer, name: str, part: Any) -> None:
+    """A part of the coordinates that are not zero: circles for the true ones, dots with bars for the answer."""
+    x, x_hat = answer.x, answer.x_hat
+    shown = np.flatnonzero(x_hat if x is None else (x != 0) | (x_hat != 0))
+    if name == "phase":  # zero has none
+        shown = shown[(x_hat[shown] != 0) & (True if x is None else x[shown] != 0)]
+        ax.set_ylim(-3.5, 3.5)
+    else:
+        ax.axhline(0, color="0.7", linewidth=0.8)
+    if x is not None:
+        ax.plot(shown, part(x[shown]), "o", color=_BLUE, markerfacecolor="none", markersize=8, label="x")
+    if answer.stderr is not None and name != "phase":
+        label, bars = "recovered ± 2 standard errors", 2 * answer.stderr[shown]
+        ax.errorbar(shown, part(x_hat[shown]), yerr=bars, fmt=".", color=_ORANGE, elinewidth=1, label=label)
+    else:
+        ax.plot(shown, part(x_hat[shown]), ".", color=_ORANGE, label="recovered")
+    ax.set(xlim=(-1, x_hat.size), ylabel=name)
+
+
+def _legend(ax: Any) -> None:
+    """A legend above the axes, off the data."""
+    count = len(ax.get_legend_handles_labels()[1])
+    style = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2, "frameon": False}
+    ax.legend(ncols=min(count, 2), fontsize="medium" if count <= 2 else "small", **style)
 
 
 def diagnosis(found: Diagnosis, *, ax: Any = None) -> Any:
@@ -255,19 +296,24 @@ def _checked_rows(result: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def _images(X: Float, X_hat: Float, distances: Float, shape: tuple[int, int]) -> Any:
-    """The rows of X as images, above those of X_hat."""
-    figure = new_figure((1.1 * len(X) + 0.7, 2.9))
-    axes = figure.subplots(2, len(X), squeeze=False)
-    for column, (x, x_hat, d) in enumerate(zip(X, X_hat, distances, strict=True)):
+def _images(answers: list[_Answer], shape: tuple[int, int]) -> Any:
+    """The answers as images, below the true ones if these are known."""
+    rows = ["recovered"] if answers[0].x is None else ["true", "recovered"]
+    figure = new_figure((1.1 * len(answers) + 0.7, 1.3 * len(rows) + 0.3))
+    axes = figure.subplots(len(rows), len(answers), squeeze=False)
+    for column, answer in enumerate(answers):
+        x = answer.x_hat if answer.x is None else answer.x
         scale = {"cmap": "gray", "vmin": min(0.0, float(x.min())), "vmax": float(x.max())}
-        for ax, image in zip(axes[:, column], (x, x_hat), strict=True):
+        images = [answer.x_hat] if answer.x is None else [answer.x, answer.x_hat]
+        for ax, image in zip(axes[:, column], images, strict=True):
             ax.imshow(image.reshape(shape), **scale)
             ax.set(xticks=[], yticks=[])
-        axes[1, column].set_xlabel(f"{d:.2g}")
-    axes[0, 0].set_ylabel("true")
-    axes[1, 0].set_ylabel("recovered")
-    figure.supxlabel("relative distance", fontsize="medium")
+        if answer.x is not None:
+            axes[-1, column].set_xlabel(f"{answer.distance:.2g}")
+    for ax, name in zip(axes[:, 0], rows, strict=True):
+        ax.set_ylabel(name)
+    if answers[0].x is not None:
+        figure.supxlabel("relative distance", fontsize="medium")
     return figure
 
 

@@ -1,14 +1,17 @@
 """What is around the code: versions, links, and what an import brings along."""
 
+import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fastquad as fq
+from fastquad import cli
 from fastquad._kernels import piecewise
 
 ROOT = Path(__file__).parent.parent
@@ -46,26 +49,38 @@ def test_relative_links_lead_somewhere(page):
     assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
 
 
+README = (ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else ""
+
+
 @NEEDS_TREE
-def test_every_line_of_the_readme_runs(tmp_path, monkeypatch):
-    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[1]
-    assert "fq.solve" in code
-    rng = np.random.default_rng(0)
-    problem = fq.problems.gaussian(m=80, n=40, signal=np.r_[np.ones(4), np.zeros(36)], rng=0)
-    H = rng.standard_normal((60, 10, 10)) + 1j * rng.standard_normal((60, 10, 10))
-    z = rng.standard_normal(10) + 1j * rng.standard_normal(10)
-    known = {"A": problem.A, "y": problem.y, "Y": np.stack([problem.y, 4 * problem.y]), "H": H, "z": z}
-    np.save(tmp_path / "A.npy", problem.A)
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+def test_every_block_of_the_readme_runs_as_pasted(block, tmp_path, monkeypatch, capsys):
+    """Each alone, in a new session; every call of `solve` in it is a success."""
+    found, solve = [], fq.solve
+    monkeypatch.setattr(fq, "solve", lambda *given, **options: found.append(solve(*given, **options)) or found[-1])
     monkeypatch.chdir(tmp_path)
-    for line in code.splitlines():
-        if not line.startswith("fq.solve"):
-            exec(line, known)
-            continue
-        solution = eval(line.partition("#")[0], known)
-        assert np.all(solution.success), line
-    assert known["solution"].status is fq.Status.EXACT
-    assert round(known["solution"].n_passes) == int(re.search(r"EXACT, (\d+) passes", code)[1])
-    assert fq.distance(known["solution"].x, known["problem"].x) < 1e-15
+    exec(block, {})
+    assert len(found) == block.count("fq.solve(")
+    assert all(np.all(solution.success) for solution in found)
+    said = capsys.readouterr().out.splitlines()
+    promised = re.findall(r"print\(.*# (.*)", block)
+    assert len(said) == len(promised)
+    for line, words in zip(said, promised, strict=True):
+        number = re.match(r"about ([\de.-]+)", words)
+        if number:
+            assert float(line) < 10 * float(number[1])
+        elif words[0].isupper() or words[0].isdigit():
+            assert line == words.partition(":")[0]
+
+
+@NEEDS_TREE
+def test_the_commands_of_the_readme_exist():
+    commands = set(re.findall(r"\bfastquad ([a-z]+) ", README.split("## Speed")[0])) & set(cli.main.commands)
+    assert commands == {"demo", "solve"}
+    targets = re.findall(r"`make (\w+)`", README)
+    rules = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert targets
+    assert set(targets) <= set(rules)
 
 
 def test_tests_do_not_import_from_each_other():
@@ -75,3 +90,56 @@ def test_tests_do_not_import_from_each_other():
         for path in Path(__file__).parent.rglob("*.py")
     }
     assert {name: imports for name, imports in found.items() if imports} == {}
+
+
+@NEEDS_TREE
+def test_without_a_compiler_the_first_line_says_so():
+    """Before anything else is done or printed, and with a way out; a compiler that is there is announced."""
+    if sys.platform == "win32":
+        pytest.skip("setuptools finds the compiler of Windows by itself")
+    for compiler, start in (
+        ("no-such-cc", "fastquad: there is no C compiler 'no-such-cc'"),
+        (sys.executable, "fastquad: compiling"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", _WITHOUT_SETUPTOOLS, str(ROOT / "setup.py")],
+            cwd=ROOT, env=os.environ | {"CC": compiler}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.stderr.startswith(start)
+        assert "\n" not in done.stderr.strip()
+        assert done.stdout == ("" if done.returncode else "built\n")
+        assert (done.returncode == 0) == (compiler == sys.executable)
+
+
+#: Runs setup.py with stubs for what it imports from setuptools, which need not be installed beside the package.
+_WITHOUT_SETUPTOOLS = """
+import sys, types, runpy
+for name, words in {
+    "setuptools": {"Extension": lambda *_, **__: None, "setup": lambda **_: print("built")}, "setuptools.command": {},
+    "setuptools.command.build_ext": {"build_ext": object}, "setuptools.modified": {"newer_group": None},
+}.items():
+    sys.modules[name] = types.ModuleType(name)
+    vars(sys.modules[name]).update(words)
+sys.argv = [sys.argv[1], "bdist_wheel"]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@NEEDS_TREE
+def test_the_recipe_needs_what_the_package_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    said = {re.sub(r"\s", "", line) for line in re.findall(r"^ +- (.*)$", recipe, re.MULTILINE)}
+    assert {*project["project"]["dependencies"], *project["build-system"]["requires"]} <= said
+    assert f'version: "{fq.__version__}"' in recipe
+
+
+@NEEDS_TREE
+def test_the_paper_claims_what_the_documentation_measured():
+    """Every number of its tables and results stands in the page that it names."""
+    text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
+    results = re.findall(r"^- (.*?)\[docs/([\w-]+\.md)\]", text, re.MULTILINE | re.DOTALL)
+    claims = [(number, page) for words, page in results for number in re.findall(r"\*\*([\d.,]+)\*\*", words)]
+    assert len(claims) >= 5
+    for number, page in claims:
+        assert number in (ROOT / "docs" / page).read_text(encoding="utf-8"), (number, page)

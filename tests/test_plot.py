@@ -51,11 +51,56 @@ def test_convergence_on_given_axes_without_the_truth(problem):
     assert list(drawn(ax)) == ["relative residual"]
 
 
-def test_convergence_of_a_batch_draws_one_curve_a_signal(problem):
+def test_convergence_of_a_batch_draws_a_curve_of_its_own_for_each_signal(problem):
     Y = np.stack([problem.y, 2 * problem.y])
-    ax = fq.plot.convergence(fq.solve(problem.A, Y, method="twf", max_iter=5))
-    assert len(ax.get_lines()) == 2
-    assert len(ax.get_legend().get_texts()) == 1
+    solutions = fq.solve(problem.A, Y, method="twf", max_iter=5)
+    ax = fq.plot.convergence(solutions)
+    curves = drawn(ax)
+    for i, solution in enumerate(solutions):
+        said = f"signal {i}, relative residual"
+        np.testing.assert_array_equal(curves[said][:, 1], solution.history["residual"])
+    assert len({line.get_color() for line in ax.get_lines()}) == 2
+
+
+def off_the_data(ax):
+    """Whether the legend is above the axes."""
+    ax.figure.canvas.draw()
+    return ax.get_legend().get_window_extent().y0 >= ax.get_window_extent().y1 - 1
+
+
+def test_legends_are_off_the_data_and_titles_off_the_legends(problem, solution):
+    for ax in (fq.plot.convergence(solution), fq.plot.recovery(solution, problem.x).axes[0]):
+        assert off_the_data(ax)
+        box, title = ax.get_legend().get_window_extent(), ax._right_title.get_window_extent()
+        assert not title.overlaps(box) or not ax._right_title.get_text()
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_recovery_has_bars_of_two_standard_errors(known):
+    problem = fq.problems.gaussian(m=80, n=30, k=3, noise=0.1, unit_norm=True, rng=0)
+    solution = fq.solve(problem.A, problem.y)
+    assert solution.stderr is not None
+    (ax,) = fq.plot.recovery(solution, problem.x if known else None).axes
+    ((_, _, (bars,)),) = ax.containers
+    shown = np.flatnonzero((problem.x != 0) & known | (solution.x != 0))
+    lengths = [segment[1, 1] - segment[0, 1] for segment in bars.get_segments()]
+    np.testing.assert_allclose(lengths, 4 * solution.stderr[shown])
+    assert ("x" in ax.get_legend_handles_labels()[1]) == known
+    assert f"estimated error {solution.error:.1e}" in ax.get_title(loc="right")
+
+
+def test_recovery_of_a_batch_and_of_images_without_the_truth(problem):
+    X = np.stack([problem.x, 2 * problem.x])
+    solution = fq.solve(problem.A, fq.measure(problem.A, X), method="lm")
+    assert len(fq.plot.recovery(solution).axes) == 2
+    figure = fq.plot.recovery(solution, shape=(5, 6))
+    assert len(figure.axes) == 2
+    np.testing.assert_array_equal(figure.axes[1].images[0].get_array(), solution.x[1].reshape(5, 6))
+    z = np.exp(1j * np.arange(4.0))
+    rng = np.random.default_rng(0)
+    H = rng.standard_normal((30, 4, 4)) + 1j * rng.standard_normal((30, 4, 4))
+    found = fq.solve((H + H.conj().transpose(0, 2, 1)), fq.measure(H + H.conj().transpose(0, 2, 1), z))
+    assert [ax.get_ylabel() for ax in fq.plot.recovery(found).axes] == ["modulus", "phase"]
 
 
 def test_recovery_turns_the_sign_and_leaves_out_zeros(problem, solution):
@@ -144,5 +189,5 @@ def test_recovery_of_a_complex_signal_shows_modulus_and_phase():
     figure = fq.plot.recovery(solution, problem.x)
     assert [ax.get_ylabel() for ax in figure.axes] == ["modulus", "phase"]
     for ax in figure.axes:
-        true, found = ax.lines[:2]
+        true, found = (line for line in ax.lines if line.get_label() in ("x", "recovered"))
         np.testing.assert_allclose(found.get_ydata(), true.get_ydata(), atol=1e-6)
