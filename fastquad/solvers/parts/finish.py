@@ -80,8 +80,8 @@ class Finish:
 
     `fit` has the coordinates that the evidence supports, `noise` is the model with what was learnt, `sigma` the level
     of the noise, `stderr` (n,) the standard errors of x, `error` the relative error of x, `open` the share of its
-    square that undecided coordinates make, `evidence` the nats that speak for it beyond chance, and `alone` (m,) the residual
-    of each measurement as if it had been left out.
+    square that undecided coordinates make, `evidence` the nats that speak for it beyond chance, and `alone` (m,) the
+    residual of each measurement as if it had been left out.
     """
 
     fit: Fit
