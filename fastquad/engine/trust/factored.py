@@ -58,7 +58,8 @@ class Factored(JacobianAt):
         return J
 
     def _gram(self, w: Float) -> Asks[Any]:
-        return (yield from self.normals.gram(self.x, w**2, np.zeros_like(w)))[0]
+        G, _ = yield from self.normals.gram(self.x, w**2, np.zeros_like(w))
+        return G
 
     def least_squares(self, target: Float, *_: Any, **__: Any) -> Float:
         """The d that minimises `‖J d − target‖²`, zero at what is held."""
@@ -88,10 +89,11 @@ class Factored(JacobianAt):
     def _find_unseen(self) -> Asks[Float]:
         """The directions that no measurement sees, (n, d), beside the phase; all of them are held afterwards.
 
-        A pivot that is rounding, or a vector that the inverse of the normal equations makes large, is a candidate; it is
-        refined until `J v` is its own, and unseen if that is rounding.
+        A pivot that is rounding, or a vector that the inverse of the normal equations makes large, is a candidate; it
+        is refined until `J v` is its own, and unseen if that is rounding.
         """
-        G, given, n = (yield from self._gram(self.w)), self.held, self.x.size
+        given, n = self.held, self.x.size
+        G = yield from self._gram(self.w)
         diagonal = np.asarray(G.diagonal(), dtype=np.float64)
         positive = np.where(diagonal > 0, diagonal, 1.0)
         self.factor = self.normals.factor(G, given)
@@ -145,7 +147,7 @@ class Factored(JacobianAt):
         # Squares of residuals of unit data: those that are rounding, and those that are tested one by one.
         found = list(np.flatnonzero(squares <= tol.CRITICAL**2))
         for i in np.flatnonzero((squares > tol.CRITICAL**2) & (squares < 100 * tol.CRITICAL)):
-            left = self.left(_unit(m, i))
+            left = self.left(_unit(m, int(i)))
             if float(left @ left) <= tol.CRITICAL:
                 found.append(i)
         return np.sort(np.array(found, dtype=np.intp))
@@ -153,12 +155,12 @@ class Factored(JacobianAt):
     def other_roots(self) -> list[Float]:
         """Signals near which other roots are of the systems that critical measurements close, the nearest first."""
         looked_at, tried = tol.CRITICAL_ONES
-        places, m = self.critical(), self.shape[0]
+        places, (m, _) = self.critical(), self.shape
         if places.size > looked_at:
             places = np.random.default_rng(9).choice(places, looked_at, replace=False)
         found: list[tuple[float, Float]] = []
         for i in places:
-            v = self.least_squares(_unit(m, i))
+            v = self.least_squares(_unit(m, int(i)))
             p, q = self.forward(v), self.w * self.forms.measure(v)
             square, both = float(q @ q), float(p @ q)
             if not square > 0:
