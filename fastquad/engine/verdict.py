@@ -153,7 +153,7 @@ def _undetermined(case: _Case) -> Asks[Verdict]:
 def _certified(case: _Case) -> Asks[Verdict]:
     """The verdict on an answer that fits to rounding: that of its certificate, with x cleaned of rounding."""
     problem, outcome = case.problem, case.outcome
-    ground = None if problem.matrix_free else (yield from prove(problem, outcome.x, outcome.known))
+    ground = None if problem.only_verbs else (yield from prove(problem, outcome.x, outcome.known))
     if ground is not None and ground.proof is not None:
         found = Certificate(ground.x, ground.residual, Status.PROVEN, ground.note, error=ground.error)
     else:
