@@ -103,8 +103,8 @@ def test_diagonals_are_read_once_whoever_asks(raw, monkeypatch):
         yield Step(np.ones(N), 1.0)
         return Outcome(np.ones(N), 1.0, End.MAX_ITER)
 
-    rng = np.random.default_rng(0)
-    problem = Problem(M, N, np.ones(M), raw.dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30)
+    given = {"prior": None, "x0": None, "norm": None, "noise": Gaussian(), "tol": 1e-6, "memory": 2**30}
+    problem = Problem(m=M, n=N, y=np.ones(M), dtype=raw.dtype, rng=np.random.default_rng(0), **given)
     runs = [Run(problem, steps(), "toy", Limits(), signal=i) for i in range(2)]
     solutions = drive(raw, runs)
     assert len(reads) == 1

@@ -221,10 +221,11 @@ def test_masks_that_leave_more_than_a_phase_open(signal):
     halves = phases(rng, 8, 20)
     halves[:4, :10] = halves[4:, 10:] = 0
     x = rng.standard_normal(20) + (0 if signal else 1j * rng.standard_normal(20))
+    few = fq.Status.AMBIGUOUS if signal else fq.Status.UNDECIDED
     for masks, expected in (
         (np.tile(phases(rng, 8, 10), (1, 2)), fq.Status.AMBIGUOUS),
         (halves, fq.Status.AMBIGUOUS),
-        (np.repeat(phases(rng, 1 if signal else 2, 20), 4, axis=0), fq.Status.AMBIGUOUS if signal else fq.Status.UNDECIDED),
+        (np.repeat(phases(rng, 1 if signal else 2, 20), 4, axis=0), few),
         (phases(rng, 4, 20), fq.Status.PROVEN if signal else fq.Status.EXACT),
     ):
         A = fq.FourierTensor(masks)
