@@ -50,6 +50,14 @@ MOVED = 1e-6
 class Diagnosis:
     """What `fastquad.diagnose` found. `print` shows it in words, `to_rows` as a table, `fastquad.plot.diagnosis` drawn.
 
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> problem = fq.problems.gaussian(m=30, n=10, k=3, rng=0)
+    >>> found = fq.diagnose(problem.A, problem.x)
+    >>> found.unseen.shape, len(found.critical), round(float(found.redundancy.sum()))
+    ((10, 0), 0, 20)
+
     Attributes
     ----------
     unseen : array of shape (n, d)
@@ -192,7 +200,7 @@ def diagnose(
     >>> A[0, 0, 0] = A[1, 1, 1] = A[2, 2, 2] = 1.0   # x_0², x_1², x_2²
     >>> A[3, :2, :2] = 1.0                           # (x_0 + x_1)²
     >>> print(fq.diagnose(A, [1.0, 2.0, 3.0]))
-    Every direction of x is seen. 1 measurement is critical: 2. The redundancy of the others is 0.53 to 0.85.
+    Every direction of x is seen. 1 measurement is critical: 2. The redundancy of the others is 0.25 to 0.49.
     """
     given = as_measurements(A)
     measurements = _viewed(given, x, signal)

@@ -171,10 +171,8 @@ def test_a_batch_shares_a_pass(kind):
         yield Step(x, 1.0)
         return Outcome(x, 1.0, End.MAX_ITER)
 
-    problem = Problem(
-        m=M, n=N, y=np.ones(M), dtype=A.dtype, prior=None, x0=None, norm=None, noise=fq.noise.Gaussian(), tol=0.0,
-        rng=np.random.default_rng(0), memory=1 << 30,
-    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    problem = Problem(M, N, np.ones(M), A.dtype, None, None, None, fq.noise.Gaussian(), 1e-8, rng, 1 << 30)
     solutions = drive(A, [Run(problem, steps(x), "toy", Limits(), signal=i) for i, x in enumerate(points)])
     assert [solution.n_passes for solution in solutions] == [pytest.approx(3.0)] * 3
     for x, answer in zip(points, seen[:3], strict=True):
