@@ -227,7 +227,7 @@ def solve(
         def start(i: int, resume: dict[str, Any] | None) -> Run:
             problem, steps = posed(i, prior, groups, solver, resume)
             call = Call(
-                "auto" if automatic else solver.name, prior is not None, x0 is not None, noise is not None,
+                "auto" if automatic else solver.name, prior is not None, x0 is not None, model.given,
                 norm is not None, bool(outliers), intensities=_intensities(measurements, Y[i]),
             )  # fmt: skip
             free = None

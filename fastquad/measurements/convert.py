@@ -66,6 +66,9 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
     if isinstance(A, FolderTensor | StreamedTensor) and memory is not None:
         return open(A.folder.path, memory=memory, verify=False)
     if isinstance(A, Measurements):
+        lacking = [f"`{name}`" for name in ("m", "n", "dtype") if not hasattr(A, name)]
+        if lacking:
+            raise TypeError(f"`A` must have `m`, `n` and `dtype`: set {' and '.join(lacking)} of {type(A).__name__}.")
         return A
     if isinstance(A, str) and "::" in A and not os.path.exists(A):
         return open(A, memory=memory)
