@@ -144,7 +144,7 @@ def certify(
         if known.W is None:
             W = block @ x
             known = Known(W, W @ x - problem.y)
-        known = known._replace(members=np.arange(problem.n), block=block)
+        known = known._replace(block=block)
     answer = yield from Answer.read(problem, x, known)
     yield from answer.clean()
     x, residual = answer.x, answer.residual

@@ -77,6 +77,41 @@ def unpacked(sums: Float, n: int) -> Float:
     return S
 
 
+def packed_rows(block: Float) -> Float:
+    """The first rows of symmetric matrices, (m, r, n), in the packed layout, (blocks, entries, 8): whole groups, or all."""
+    m, rows, n = block.shape
+    count = -(-m // LANES)
+    if rows == n:
+        out = np.empty((count, kernels.entries(n), LANES))
+        kernels.pack(np.ascontiguousarray(block, dtype=np.float64), out, 0, count)
+        return out
+    lanes = np.zeros((count * LANES, rows, n))
+    lanes[:m] = block
+    lanes = lanes.reshape(count, LANES, rows, n)
+    out = np.empty((count, kernels.offset(rows // GROUP, n), LANES))
+    for first in range(0, rows, GROUP):
+        begin, end = kernels.offset(first // GROUP, n), kernels.offset(first // GROUP + 1, n)
+        cells = lanes[:, :, first : first + GROUP, first:].transpose(0, 3, 2, 1)
+        out[:, begin:end] = cells.reshape(count, end - begin, LANES)
+    return out
+
+
+def cells_at(members: Indices, new: int, n: int) -> Indices:
+    """Where the first `new` rows of the packed block of some coordinates stand in a block of all n; −1 where nowhere."""
+    size = members.size
+    out = np.empty(kernels.offset(-(-new // GROUP), size), dtype=np.intp)
+    rows = np.full(-(-new // GROUP) * GROUP, -1, dtype=np.intp)
+    rows[:new] = members[:new]
+    for first in range(0, new, GROUP):
+        begin, end = kernels.offset(first // GROUP, size), kernels.offset(first // GROUP + 1, size)
+        group, cols = rows[first : first + GROUP], members[first:]
+        where = places(np.maximum(cols, 0), np.maximum(group, 0), n)
+        where[cols < 0] = -1
+        where[:, group < 0] = -1
+        out[begin:end] = where.reshape(-1)
+    return out
+
+
 def pack_block(matrices: Number, out: Number) -> None:
     """At most 8 matrices in the packed layout, (entries, 8), rounded once: symmetric parts, or Hermitian ones."""
     if matrices.dtype.kind == "c":
