@@ -217,6 +217,7 @@ def solve(
                 ),
                 gram=measurements.gram_kind,
                 matrix_free=measurements.matrix_free and _says_little(prior) and not fixed and not model.reweighs,
+                only_verbs=measurements.only_verbs,
             )  # fmt: skip
             if not Y[i].any() and getattr(prior, "fixed", None):
                 raise ValueError("`y` must not be all zero where values of x are fixed.")

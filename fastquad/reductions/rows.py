@@ -135,15 +135,17 @@ def _groups(A: Measurements) -> tuple[Indices, Indices, Float, float]:
     _, first, of = np.unique(of, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first, kind="stable"), kind="stable")
     of, rows = rank[of.reshape(-1)], np.sort(first)
-    size = np.linalg.norm(W, axis=1)
+    size = np.abs(W).max(axis=1)
     by = np.where(size > 0, size / np.where(size > 0, size[rows][of], 1.0), 1.0)
     return of, rows, np.where(np.abs(by - 1) <= _EQUAL, 1.0, by), 1.0
 
 
 def _next_to_another(vectors: Float) -> tuple[Any, Indices]:
     """Whether each vector but the last is that of the next one, in an order in which equal ones follow each other."""
-    size = np.linalg.norm(vectors, axis=1)
+    # By the largest entry first: the squares of entries may be no numbers.
+    size = np.abs(vectors).max(axis=1)
     unit = vectors / np.where(size > 0, size, 1.0)[:, None]
+    unit /= np.maximum(np.linalg.norm(unit, axis=1), 1.0)[:, None]
     order = np.argsort(unit @ np.random.default_rng(1).standard_normal(unit.shape[1]), kind="stable")
     # Zeros measure nothing: they are equal, too.
     return np.abs(np.diff(unit[order], axis=0)).max(axis=1) <= _EQUAL, order
