@@ -45,7 +45,7 @@ def seconds_of_pass(A, rng, threads):
     """The least time of a few passes."""
     x, times = rng.standard_normal(A.n), []
     A.products(x, n_threads=threads)
-    while sum(times) < 0.3 and len(times) < 20 or len(times) < 3:
+    while len(times) < 3 or (sum(times) < 0.3 and len(times) < 20):
         begin = clock()
         A.products(x, n_threads=threads)
         times.append(clock() - begin)

@@ -68,7 +68,7 @@ def test_a_block_that_grows_holds_what_a_is_there():
     A = (problem.A + problem.A.transpose(0, 2, 1)) / 2
     z, packed = np.random.default_rng(1).standard_normal(12), fq.pack(problem.A, dtype="float32")
     for measurements, tolerance in ((fq.as_measurements(problem.A), 1e-13), (packed, 1e-6)):
-        cache, read = GrowingBlock(5), 0.0
+        cache = GrowingBlock(5)
         for support in ([3, 7], [1, 3, 9], [7], [9, 0, 3], [0, 1, 3, 7, 9]):
             places = np.array(support)
             products = finish(measurements, cache.on(places))

@@ -78,7 +78,7 @@ def unpacked(sums: Float, n: int) -> Float:
 
 
 def packed_rows(block: Float) -> Float:
-    """The first rows of symmetric matrices, (m, r, n), in the packed layout, (blocks, entries, 8): whole groups, or all."""
+    """The first rows of symmetric matrices (m, r, n), packed, (blocks, entries, 8): whole groups of rows, or all."""
     m, rows, n = block.shape
     count = -(-m // LANES)
     if rows == n:
@@ -97,19 +97,17 @@ def packed_rows(block: Float) -> Float:
 
 
 def cells_at(members: Indices, new: int, n: int) -> Indices:
-    """Where the first `new` rows of the packed block of some coordinates stand in a block of all n; −1 where nowhere."""
-    size = members.size
-    out = np.empty(kernels.offset(-(-new // GROUP), size), dtype=np.intp)
-    rows = np.full(-(-new // GROUP) * GROUP, -1, dtype=np.intp)
-    rows[:new] = members[:new]
-    for first in range(0, new, GROUP):
-        begin, end = kernels.offset(first // GROUP, size), kernels.offset(first // GROUP + 1, size)
-        group, cols = rows[first : first + GROUP], members[first:]
-        where = places(np.maximum(cols, 0), np.maximum(group, 0), n)
-        where[cols < 0] = -1
-        where[:, group < 0] = -1
-        out[begin:end] = where.reshape(-1)
-    return out
+    """Where the first `new` rows of a packed block of some coordinates stand in the block of all n; −1 for nowhere."""
+    groups, size = -(-new // GROUP), members.size
+    rows, cols = np.empty((2, kernels.offset(groups, size)), dtype=np.int32)
+    kernels.pairs(size, 0, groups, rows, cols)
+    j, k = members[rows], members[cols]
+    low, high = np.minimum(j, k), np.maximum(j, k)
+    group, row = np.divmod(low, GROUP)
+    # The formula of kernels/layout.h.
+    where = GROUP * (group * (n + 2 - 2 * group) + high - GROUP * group) + row
+    where[(rows < 0) | (low < 0)] = -1
+    return where
 
 
 def pack_block(matrices: Number, out: Number) -> None:
