@@ -249,6 +249,7 @@ class _Checked:
             by_transform=A.by_transform and little,
             by_verbs=A.by_verbs and not (noise.robust or noise.reweighs) and _says_little(prior, fixed=True),
             gram=A.gram_kind, matrix_free=A.matrix_free and little and not self.fixed and not noise.reweighs,
+            only_verbs=A.only_verbs,
         )  # fmt: skip
         if not y.any() and getattr(prior, "fixed", None):
             raise ValueError("`y` must not be all zero where values of x are fixed.")

@@ -104,8 +104,10 @@ def corners(A: Measurements) -> Float:
 
 def next_to_another(vectors: Float) -> tuple[Any, Indices]:
     """Whether each vector but the last is that of the next one, in an order in which equal ones follow each other."""
-    size = np.linalg.norm(vectors, axis=1)
+    # By the largest entry first: the squares of entries may be no numbers.
+    size = np.abs(vectors).max(axis=1)
     unit = vectors / np.where(size > 0, size, 1.0)[:, None]
+    unit /= np.maximum(np.linalg.norm(unit, axis=1), 1.0)[:, None]
     order = np.argsort(unit @ np.random.default_rng(1).standard_normal(unit.shape[1]), kind="stable")
     # Zeros measure nothing: they are equal, too.
     return np.abs(np.diff(unit[order], axis=0)).max(axis=1) <= EQUAL, order

@@ -122,6 +122,6 @@ def _groups(A: Measurements) -> tuple[Indices, Indices, Float, float]:
     _, first, of = np.unique(of, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first, kind="stable"), kind="stable")
     of, rows = rank[of.reshape(-1)], np.sort(first)
-    size = np.linalg.norm(W, axis=1)
+    size = np.abs(W).max(axis=1)
     by = np.where(size > 0, size / np.where(size > 0, size[rows][of], 1.0), 1.0)
     return of, rows, np.where(np.abs(by - 1) <= EQUAL, 1.0, by), 1.0
