@@ -15,7 +15,7 @@ from fastquad.engine.trust.structured import _answered, better_values
 from fastquad.noise import Gaussian
 from fastquad.numerics.relabelling import relabellings
 from fastquad.numerics.symmetry import turned_at_weakest
-from fastquad.solution import Status
+from fastquad.status import Status
 
 N = 20
 
