@@ -17,7 +17,7 @@ from fastquad.measurements.dense.layout import packed_rows
 from fastquad.noise import Gaussian
 from fastquad.numerics.relabelling import relabellings
 from fastquad.numerics.symmetry import turned_at_weakest
-from fastquad.solution import Status
+from fastquad.status import Status
 
 N = 20
 
