@@ -296,7 +296,7 @@ def test_an_empty_file_is_named_as_such(files):
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder in which nothing can be made")
 def test_an_output_that_cannot_be_made_is_named(files):
-    with pytest.raises(OSError, match="`path`: '/proc/x.npz' cannot be written"):
+    with pytest.raises(OSError, match=r"`path`: '/proc/x.npz' cannot be written"):
         fq.solve("A.npy", files.y).save("/proc/x.npz")
 
 

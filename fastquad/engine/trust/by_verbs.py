@@ -29,6 +29,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
@@ -46,7 +47,7 @@ from fastquad.numerics.forms import FormDescent
 from fastquad.numerics.levenberg_marquardt import Rule, turned
 from fastquad.numerics.synchronise import determines
 from fastquad.numerics.transform import sampled_variances
-from fastquad.solution import Status
+from fastquad.status import Status
 from fastquad.typing import Asks, Float
 
 NOT_SHOWN = (
@@ -362,8 +363,7 @@ def level(problem: Problem) -> Float | None:
 
 def _noted(outcome: Outcome, note: str, **changes: Any) -> Outcome:
     """An outcome without errors, and with a sentence more."""
-    changes = {"error": None, "stderr": None, **changes}
-    return replace(outcome, note=f"{outcome.note} {note}".strip(), **changes)
+    return outcome.noted(note, **{"error": None, "stderr": None, **changes})
 
 
 def _with_errors(case: _Case, J: Factored, outcome: Outcome, sigma: float, noise: float | None) -> Outcome:
@@ -397,7 +397,13 @@ def _exact(case: _Case, J: Factored, outcome: Outcome, eps: float) -> Asks[tuple
     if m <= freedom or not case.spans(0.0, J):
         few = f"There are {m} measurements for {freedom} unknowns, and no more of them are independent."
         return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {few}".strip())
-    rival = yield from _rival(case, J, square + m * (tol.ROUNDED_ROW * eps) ** 2, 0.0)
+    limit = square + m * (tol.ROUNDED_ROW * eps) ** 2
+    sure = _sure(case, outcome, tol.CLEARLY)
+    case.take(np.where(sure, case.x, 0.0))
+    if _square(case, J) > limit:
+        case.take(outcome.x)
+    outcome = replace(outcome, x=case.x, residual=case.residual)
+    rival = yield from _rival(case, J, sure, limit, 0.0)
     if rival is not None:
         return Status.AMBIGUOUS, _noted(outcome, "", rival=rival)
     short = short_of(np.sort(bits_of(problem.y)), freedom, case.gauge.width, 0.0)
@@ -429,23 +435,32 @@ def _in_noise(case: _Case, J: Factored, outcome: Outcome, told: Float | None) ->
         # −spare/2 ln RSS of both differ by less.
         bound = square * math.exp(2 * SURE / spare)
     assert outcome.error is not None
-    rival = yield from _rival(case, J, bound, outcome.error)
+    rival = yield from _rival(case, J, _sure(case, outcome, tol.SURE), bound, outcome.error)
     if rival is not None:
         return Status.AMBIGUOUS, replace(outcome, rival=rival)
     return (Status.CONVERGED if outcome.error < tol.TRUSTED_BOUND else Status.NOISY), outcome
 
 
-def _rival(case: _Case, J: Factored, bound: float, error: float) -> Asks[Float | None]:
+def _sure(case: _Case, outcome: Outcome, errors: float) -> NDArray[np.bool_]:
+    """Which coordinates belong to an entry that is so many standard errors from zero, or is known, (n,)."""
+    assert outcome.stderr is not None
+    size, stderr = (np.linalg.norm(each.reshape(-1, case.gauge.width), axis=1) for each in (case.x, outcome.stderr))
+    sure = np.repeat(size > errors * stderr, case.gauge.width)
+    sure[case.problem.known] = True
+    return np.asarray(sure)
+
+
+def _rival(case: _Case, J: Factored, sure: NDArray[np.bool_], bound: float, error: float) -> Asks[Float | None]:
     """Another signal for which ‖w r‖² is at most `bound`; None where none was found."""
     problem, far = case.problem, tol.FEW_ERRORS * error
     apart, nearer = max(tol.PARTS_APART, far), max(tol.APART, far)
     edges = yield SparseMatrices()
-    turned_parts = [] if edges is None else _parts_turned(case, edges)
-    for candidate in (*turned_parts, *(problem.completed(image) for _, image in case.images())):
+    for candidate in (problem.completed(image) for _, image in case.images()):
         left = case.forms.measure(candidate) - problem.y
         if float(np.sum((J.w * left) ** 2)) <= bound and case.away(candidate) > apart:
             return candidate
-    starts = [(each, apart) for _, each in case.images()][:1] if problem.gauge == "phase" else []
+    starts = [] if edges is None else [(problem.completed(each), apart) for each in _parts_turned(case, edges, sure)]
+    starts += [(each, apart) for _, each in case.images()][:1] if problem.gauge == "phase" else []
     # Where the products of coordinates are determined by linear equations, no other signal has them.
     if not (J.normals.determined or (edges is not None and determines(edges.M, J.w))):
         # Roots of parts of the system are near x, but as good: a part of it is another.
@@ -468,14 +483,15 @@ def _other_starts(case: _Case) -> list[Float]:
     return [typical * each for each in (constant, rng.standard_normal(n), rng.standard_normal(n))]
 
 
-def _parts_turned(case: _Case, edges: Edges) -> list[Float]:
-    """x with the other sign in the heaviest part but one of those that no product ties to the others."""
+def _parts_turned(case: _Case, edges: Edges, sure: NDArray[np.bool_]) -> list[Float]:
+    """x with the other sign in the heaviest part but one of those that no product that shows ties to the others."""
     from scipy import sparse
     from scipy.sparse import csgraph
 
     j, k, n = edges.j, edges.k, edges.n
     x = case.gauge.numbers(case.x)
-    tied = (x[j] != 0) & (x[k] != 0)
+    shown = sure[:: case.gauge.width]
+    tied = shown[j] & shown[k]
     graph = sparse.csr_array((np.ones(int(tied.sum())), (j[tied], k[tied])), shape=(n, n))
     count, part = csgraph.connected_components(graph, directed=False)
     weight = np.bincount(part, np.abs(x) ** 2, count)
