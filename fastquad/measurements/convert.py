@@ -52,9 +52,6 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
     if memory is not None:
         budget(memory)  # check it, even if it is not used
     if isinstance(A, Measurements):
-        lacking = [f"`{name}`" for name in ("m", "n", "dtype") if not hasattr(A, name)]
-        if lacking:
-            raise TypeError(f"`A` must have `m`, `n` and `dtype`: set {' and '.join(lacking)} of {type(A).__name__}.")
         folder = getattr(A, "folder", None)
         return A if memory is None or folder is None else open(folder.path, memory=memory, verify=False)
     if isinstance(A, str) and "::" in A and not os.path.exists(A):
