@@ -171,6 +171,9 @@ def _answer(given: Given) -> Solution:
     """The answer to a call of `solve`: said as the problem that the solvers know, found, and said as it was asked."""
     if not (isinstance(given.A, Measurements) and given.memory is None) and not _is_said_otherwise(given.A):
         given = replace(given, A=as_measurements(given.A, memory=given.memory))
+    lacking = [f"`{name}`" for name in ("m", "n", "dtype") if not hasattr(given.A, name)]
+    if lacking:
+        raise TypeError(f"`A` must have `m`, `n` and `dtype`: set {' and '.join(lacking)} of {type(given.A).__name__}.")
     posed, chain = reduced(given)
 
     def said(found: list[Solution]) -> Any:

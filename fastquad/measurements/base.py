@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -112,14 +112,6 @@ class Measurements(ABC):
     @abstractmethod
     def matrices(self, start: int, stop: int) -> Number:
         """The matrices `Ã_i`, start <= i < stop, of shape (stop − start, n, n): float64, or complex128."""
-
-    if not TYPE_CHECKING:  # a type checker must see an attribute that does not exist
-
-        def __getattr__(self, name: str) -> Any:
-            """An error that says what a subclass forgot to set."""
-            if name in ("m", "n", "dtype"):
-                raise AttributeError(f"a {type(self).__name__} has no `{name}`: set `m`, `n` and `dtype`.")
-            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}")
 
     def __repr__(self) -> str:
         about = "".join(f", {said}" for said in self._about())
