@@ -400,7 +400,7 @@ def test_a_value_that_the_data_contradict_is_no_success():
     assert fq.solve(A, y, prior=fq.Sparse(fixed={3: x[3]})).success
     wrong = fq.solve(A, y, prior=fq.Sparse(fixed={3: 1.3 * x[3]}))
     assert not wrong.success
-    assert "not as `prior` says fits far better" in wrong.message
+    assert "violates `prior` fits far better" in wrong.message
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
