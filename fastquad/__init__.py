@@ -29,7 +29,7 @@ from fastquad.measurements import (
     open,
     pack,
 )
-from fastquad.priors import Discrete, Generative, PiecewiseConstant, Prior, Sparse
+from fastquad.priors import Denoiser, Discrete, Generative, PiecewiseConstant, Prior, Sparse
 from fastquad.solution import Interrupted, Solution, Status, distance
 from fastquad.solution_files import load_solution
 from fastquad.system.progress import set_progress
@@ -52,6 +52,7 @@ __all__ = [
     "ArrayTensor",
     "BilinearTensor",
     "ComputedTensor",
+    "Denoiser",
     "Discrete",
     "FourierTensor",
     "GaussianTensor",

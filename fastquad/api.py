@@ -180,6 +180,8 @@ def solve(
         Y, batch = arguments.data(y, m)
         b = len(Y)
         _check_prior(prior, n)
+        if prior is not None and measurements.shape_of_x is not None:
+            prior = prior.shaped(measurements.shape_of_x)
         fixed = {**(getattr(prior, "fixed", None) or {}), **measurements.fixed}
         groups = None if measurements.groups is None else Groups(measurements.groups)
         if groups is not None and isinstance(prior, Sparse):
@@ -208,10 +210,11 @@ def solve(
             i: int, prior: Prior | None, groups: Groups | None, solver: Solver, resume: dict[str, Any] | None = None
         ) -> tuple[Problem, Steps]:
             problem = Problem(
-                m=m, n=n, y=Y[i], dtype=measurements.dtype, prior=prior, x0=None if X0 is None else X0[i],
+                m=m, n=n, y=Y[i], dtype=measurements.dtype,
+                prior=None if prior is None else prior.seeded(rngs[i]), x0=None if X0 is None else X0[i],
                 norm=norms[i], noise=model, tol=tol, rng=rngs[i], memory=room, resume=resume,
                 fixed=fixed, bilinear=measurements.bilinear, groups=groups, gauge=measurements.gauge,
-                max_passes=limits.max_passes, by_transform=measurements.by_transform and _says_little(prior),
+                max_passes=limits.max_passes, by_transform=measurements.by_transform,
                 by_verbs=(
                     measurements.by_verbs and not (model.robust or model.reweighs) and _says_little(prior, fixed=True)
                 ),

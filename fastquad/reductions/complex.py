@@ -30,6 +30,7 @@ from fastquad.measurements.views import ComplexView, RealPart, RealView
 from fastquad.noise import as_noise
 from fastquad.priors.base import Prior
 from fastquad.priors.generative import Generative
+from fastquad.priors.image import Denoiser
 from fastquad.priors.sparse import Sparse
 from fastquad.solution import Solution, SolutionBatch, changed
 from fastquad.typing import Number
@@ -173,6 +174,8 @@ def _paired(prior: Any, n: int) -> Any:
                 f"entry in turn, or {n} for a real one, got {prior.decoder.n}."
             )
         return prior
+    if isinstance(prior, Denoiser):
+        return prior.of_complex()
     if not isinstance(prior, Sparse):
         if isinstance(prior, Prior) and not getattr(prior, "complex", False):
             raise ValueError(

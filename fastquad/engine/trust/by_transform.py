@@ -283,6 +283,18 @@ def doubt_by_transform(problem: Problem, outcome: Outcome, level: float | None) 
     return Doubt(reason, error, stderr, rival=case.rival)
 
 
+def twin_by_transform(problem: Problem, outcome: Outcome) -> Asks[Doubt]:
+    """Whether a signal that transforms often confuse with x fits as well as a posterior mean does."""
+    case = _Case(problem, (yield Factors()), outcome.x)
+    level = np.full(problem.m, max(float(np.std(case.r)), 1e-300))
+    delta = level if problem.noise.exact or not problem.noise.given else problem.deviations(case.r)
+    likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + _LIKELY / problem.m)
+    # What nothing measures is the prior's alone.
+    reason = case.dark() or case.twin(delta, likely, max(_APART_IN_NOISE, 3 * (outcome.error or 0.0)))
+    yield Reread(case.B.products)
+    return Doubt(reason, outcome.error or 0.0, outcome.stderr, rival=case.rival)
+
+
 def _doubt(case: _Case, delta: Float, far: float) -> str:
     """Why another signal may be right, in noise."""
     dark = case.dark()
