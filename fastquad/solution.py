@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from html import escape
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastquad import arguments
 from fastquad.typing import Float, Indices, Number
+
+F = TypeVar("F")
+G = TypeVar("G")
 
 
 class Status(StrEnum):
@@ -361,7 +364,7 @@ class Interrupted(KeyboardInterrupt):
         self.solution = solution
 
 
-def changed(find: Callable[[], Any], change: Callable[[Any], Any]) -> Any:
+def changed(find: Callable[[], F], change: Callable[[F], G]) -> G:
     """What `find` returns, changed; if Ctrl-C ends it, the same of the answer so far."""
     try:
         found = find()

@@ -37,12 +37,10 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.rounding import exact_enough, explained, products_affordable
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.by_transform import NOT_SHOWN, certify_by_transform, twin_by_transform
-from fastquad.engine.trust.by_verbs import judge_by_verbs
+from fastquad.engine.trust.by_verbs import NOT_SHOWN, certify_by_verbs, judge_factored, twin_by_verbs
 from fastquad.engine.trust.certificate import Certificate, certify, doubt_zero
 from fastquad.engine.trust.evidence import SPARE_NATS, against_chance
 from fastquad.engine.trust.in_noise import Verdict, judge_in_noise, noted, small, with_second
-from fastquad.engine.trust.matrix_free import certify_matrix_free
 from fastquad.engine.trust.proof import certified_radius, prove
 from fastquad.engine.trust.search import along_free, to_refute
 from fastquad.engine.trust.sound import of_rows, sound
@@ -130,7 +128,7 @@ def _enumerated(case: _Case) -> Asks[Verdict]:
 def _by_verbs(case: _Case) -> Asks[Verdict]:
     """The verdict by the verbs, with a proof or a rival where the matrices that show them are small."""
     problem = case.problem
-    status, outcome = yield from judge_by_verbs(problem, case.outcome)
+    status, outcome = yield from judge_factored(problem, case.outcome)
     matrices = products_affordable(problem) and small(problem)
     if not matrices or outcome.end not in (End.CONVERGED, End.STAGNATED) or not exact_enough(problem, outcome.residual):
         return Verdict(status, outcome)
@@ -160,7 +158,7 @@ def _undetermined(case: _Case) -> Asks[Verdict]:
 def _certified(case: _Case) -> Asks[Verdict]:
     """The verdict on an answer that fits to rounding: that of its certificate, with x cleaned of rounding."""
     problem, outcome = case.problem, case.outcome
-    ground = None if problem.matrix_free else (yield from prove(problem, outcome.x, outcome.known))
+    ground = None if problem.only_verbs else (yield from prove(problem, outcome.x, outcome.known))
     if ground is not None and ground.proof is not None:
         found = Certificate(ground.x, ground.residual, Status.PROVEN, ground.note, error=ground.error)
     else:
@@ -183,11 +181,10 @@ def _certified(case: _Case) -> Asks[Verdict]:
 
 def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:
     """The certificate of an answer that fits to rounding, by the tests for its kind."""
-    if problem.matrix_free:
-        return (yield from certify_matrix_free(problem, outcome.x))
     # Of small problems matrices tell more: whether descents from other starts find another answer.
-    if problem.by_transform and not to_refute(problem.m, problem.n, problem.n, independent=False):
-        found = yield from certify_by_transform(problem, outcome.x)
+    small = to_refute(problem.m, problem.n, problem.n, independent=False)
+    if problem.matrix_free or (problem.by_transform and not small):
+        found = yield from certify_by_verbs(problem, outcome.x)
         if found is not None:
             return found
         if not products_affordable(problem):
@@ -209,7 +206,7 @@ def _in_units_of_noise(case: _Case) -> Asks[Verdict]:
 def _posterior(case: _Case) -> Asks[Verdict]:
     """The verdict on a posterior mean with its own error, found through a transform: unless a twin fits as well."""
     problem, outcome = case.problem, case.outcome
-    doubt = yield from twin_by_transform(problem, outcome)
+    doubt = yield from twin_by_verbs(problem, outcome)
     if doubt.reason:
         return Verdict(Status.AMBIGUOUS, noted(outcome, doubt.reason, rival=doubt.rival))
     assert outcome.error is not None

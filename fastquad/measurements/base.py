@@ -82,6 +82,19 @@ class Measurements(ABC):
     matrix_free: bool = False
     #: Whether they are all that A has, so that methods that need more are refused.
     only_verbs: bool = False
+    #: Whether measurements are sums of squares, as intensities are.
+    intensities: bool = False
+    #: Where the matrices are if they are plain numbers, which may hide what they are: in "memory" or on "disk".
+    numbers: str = ""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows can be taken apart, and no method weighs them by itself."""
+        by_others = self.by_verbs or self.by_transform or self.matrix_free or self.only_verbs
+        return self._separate and not (by_others or self.bilinear)
+
+    #: Whether each row is read by itself.
+    _separate: bool = False
 
     @property
     def complex(self) -> bool:

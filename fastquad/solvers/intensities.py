@@ -1,7 +1,7 @@
 """Message passing for intensities `y_i = ‖B_i x‖²` through a transform B, with any prior and any noise.
 
-The unknown z = Bx has lengths that were measured, b_i = √y_i up to noise, and x is what the prior says. A loop goes back
-and forth between the two. On each way it hands on a belief N(r, 1/γ), from which what was known already is taken out.
+The unknown z = Bx has lengths that were measured, b_i = √y_i up to noise, and x is what the prior says. A loop goes
+back and forth between the two, with a belief N(r, 1/γ) on each way, from which what was known is taken out.
 
 Lengths. B_i has R rows (2 for a complex measurement). Noise of variance τ_i² for each number, `b_i = ‖z_i + w_i‖`, and
 the belief N(r_i, 1/γ) give a mean in closed form, which keeps the direction of r_i (for R = 2: "Rice"):
@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -124,7 +124,6 @@ class Intensities(NamedTuple):
         return float(np.linalg.norm(self.B.lengths(z) - self.b) / np.linalg.norm(self.b))
 
 
-
 def _bessel_ratio(kappa: Float, R: int) -> Float:
     """`I_{R/2}(κ)/I_{R/2−1}(κ)`: the mean cosine of a direction, of so many dimensions, about the one it has."""
     if R == 1:
@@ -170,8 +169,8 @@ class Gaussian:
 class Believed:
     """x as a prior's denoiser believes, which learns its parameters after a few steps.
 
-    A denoiser of one precision is asked at the largest, A: `x = f(x + (a/A)(u − x))` is what it makes of precisions a_j,
-    with one such step for each of the loop. With the divergence α of f that of the whole is
+    A denoiser of one precision is asked at the largest, A: `x = f(x + (a/A)(u − x))` is what it makes of precisions
+    a_j, with one such step for each of the loop. With the divergence α of f the variances of the whole are
 
         v_j = (α/A)/(1 − α (1 − a_j/A)).
     """
@@ -224,7 +223,7 @@ class Estimate(NamedTuple):
     x: Float
     gap: float
     square: float = math.inf
-    v: Float | None = None
+    v: Float = np.zeros(0)
     freedom: float = 0.0
     settled: bool = False
 
@@ -242,6 +241,18 @@ class _State:
     a: Float
     z: Float
     steps: int = 0
+    #: Of expectation consistency: N(r, 1/γ), and the mean square of a number.
+    r: Float = field(default_factory=lambda: np.zeros(0))
+    gamma: float = 0.0
+    E: float = 1.0
+    #: Of GAMP: s and ν_s, and x̄.
+    s: Float = field(default_factory=lambda: np.zeros(0))
+    nu_s: float = 0.0
+    mean: Float = field(default_factory=lambda: np.zeros(0))
+
+    def step(self) -> float:
+        """One step; returns the relative move of the belief."""
+        raise NotImplementedError
 
     def estimate(self, gap: float) -> Estimate:
         """What is known now."""
@@ -262,18 +273,14 @@ class Consistent(_State):
     @classmethod
     def begin(cls, data: Intensities, signal: Signal, setting: Setting) -> Consistent:
         B, E = data.B, float(np.sum(data.b**2)) / data.N
-        found = cls(data, signal, setting.damping, setting.start, *np.zeros((3, B.n)), B.forward(setting.start))
+        zero = np.zeros(B.n)
+        found = cls(data, signal, setting.damping, setting.start, zero, zero, zero, B.forward(setting.start))
         found.E, share = E, 1 - setting.unknown
         found.r = found.z * (math.sqrt(share * E * data.N) / float(np.linalg.norm(found.z)))
         found.gamma = 1 / (setting.unknown * E)
         return found
 
-    E: float
-    r: Float
-    gamma: float
-
     def step(self) -> float:
-        """One step; returns the relative move of the belief."""
         data, B, D = self.data, self.data.B, self.damping
         z_hat, variance = data.believed(self.r, self.gamma)
         eta = 1 / max(variance, 1e-12 * self.E)
@@ -304,17 +311,14 @@ class Consistent(_State):
 class Generalised(_State):
     """GAMP: B by its products, and the mean squares of its columns."""
 
-    s: Float
-    nu_s: float
-    mean: Float
-
     @classmethod
     def begin(cls, data: Intensities, signal: Signal, setting: Setting) -> Generalised:
         B, start = data.B, setting.start
         z = B.forward(start)
         scale = math.sqrt((1 - setting.unknown) * float(np.sum(data.b**2))) / float(np.linalg.norm(z))
         v = np.full(B.n, setting.unknown * data.s2)
-        found = cls(data, signal, setting.damping, scale * start, v, *np.zeros((2, B.n)), scale * z)
+        zero = np.zeros(B.n)
+        found = cls(data, signal, setting.damping, scale * start, v, zero, zero, scale * z)
         found.s, found.nu_s, found.mean = np.zeros(data.N), 0.0, found.x
         return found
 
@@ -333,7 +337,7 @@ class Generalised(_State):
         self.x, self.v = self.signal.of(self.b, self.a, self.steps)
         self.z = B.forward(self.x)
         self.steps += 1
-        return D * float(np.linalg.norm(self.x - before) / max(np.linalg.norm(self.x), 1e-300))
+        return D * float(np.linalg.norm(self.x - before)) / max(float(np.linalg.norm(self.x)), 1e-300)
 
 
 def run(
@@ -346,7 +350,7 @@ def run(
     frequency behind masks without phases, then do not make it diverge.
     """
     plain = isinstance(signal, Gaussian)
-    kind = Consistent if data.B.complete and (plain or data.B.diagonal) else Generalised
+    kind: type[Consistent | Generalised] = Consistent if data.B.complete and (plain or data.B.diagonal) else Generalised
     state = kind.begin(data, signal, setting)
     best = Estimate(setting.start, math.inf)
     for level in (*setting.schedule, 0.0):

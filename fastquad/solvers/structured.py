@@ -116,11 +116,9 @@ def message_passing(desk: Desk) -> Stage:
     signal = intensities.Gaussian(data.s2)
     everything = np.arange(problem.n)
     best: Fit | None = None
-    charged = 0
     for setting in intensities.attempts(data, problem.rng):
         estimate = intensities.run(data, signal, setting)
-        yield Reread(data.B.products - charged)
-        charged = data.B.products
+        yield Reread(data.B.uncharged())
         if estimate.gap > intensities.NEAR:
             continue
         found = yield from fit(problem, estimate.x, everything, desk.rule, desk.cache)

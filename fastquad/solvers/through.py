@@ -20,13 +20,13 @@ from functools import partial
 
 import numpy as np
 
-from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Note, Outcome, Step
 from fastquad.engine.verdict import exact_enough, products_affordable
 from fastquad.measurements.contractions import Factors
 from fastquad.noise import Noise
 from fastquad.numerics.transform import Transform
+from fastquad.priors.base import Denoiser, Prior
 from fastquad.priors.sparse import Sparse
 from fastquad.solvers.intensities import Believed, Estimate, Intensities, Setting, run, spectral_vectors
 from fastquad.solvers.parts.descent import Fit, fit
@@ -39,6 +39,8 @@ Stage = Asks[Outcome | None]
 _SCHEDULE = (0.1, 0.05, 0.015, 0.005, 0.0015, 0.0005)
 # The share of nonzeros at the start, where nothing is known of it.
 _SHARE, _SHARE_POSITIVE = 0.3, 0.5
+# The largest number of steps of an attempt.
+_STEPS = 150
 # The misfit of the lengths from which on a descent is tried without noise.
 _NEAR = 0.05
 # The misfit that noise explains, in units of it: a posterior mean leaves less than noise, a wrong one much more.
@@ -75,12 +77,11 @@ class _Search:
 
     def run(self) -> Stage:
         problem, learnt = self.problem, not self.problem.noise.given
-        charged = 0
         for setting in self._settings():
             learn = partial(_learnt, problem.noise) if learnt else None
-            estimate = run(self.data, Believed(self._denoiser(), self.phi2), setting, steps=150, close=self._close, learn=learn)
-            yield Reread(self.data.B.products - charged)
-            charged = self.data.B.products
+            signal = Believed(self._denoiser(), self.phi2)
+            estimate = run(self.data, signal, setting, steps=_STEPS, close=self._close, learn=learn)
+            yield Reread(self.data.B.uncharged())
             yield Step(estimate.x, self._residual(estimate.x))
             outcome = yield from self._outcome(estimate)
             if outcome is not None:
@@ -89,8 +90,13 @@ class _Search:
 
     # -- attempts ---------------------------------------------------------------------------------------------------
 
-    def _denoiser(self):
-        prior, n, k = self.problem.prior, self.problem.n, self.problem.k
+    @property
+    def prior(self) -> Prior:
+        assert self.problem.prior is not None
+        return self.problem.prior
+
+    def _denoiser(self) -> Denoiser:
+        prior, n, k = self.prior, self.problem.n, self.problem.k
         positive = isinstance(prior, Sparse) and prior.nonnegative
         rho = _SHARE_POSITIVE if positive else _SHARE
         if k is not None:
@@ -103,7 +109,7 @@ class _Search:
         return 1e-2 if self.problem.m > 1.05 * self.problem.unknowns else 1e-6
 
     def _settings(self) -> Iterator[Setting]:
-        problem, x0 = self.problem, self.problem.x0
+        x0 = self.problem.x0
         if x0 is not None:
             yield Setting(x0, 0.4)
         starts = []
@@ -117,7 +123,7 @@ class _Search:
 
     def _starts(self) -> Iterator[Float]:
         """Directions of x, the likeliest first."""
-        problem, prior = self.problem, self.problem.prior
+        problem, prior = self.problem, self.prior
         # An image has a mean, as all that is never negative.
         if not problem.turning and not (prior.signed and prior.kind == "sparse"):
             yield np.ones(problem.n)
@@ -134,13 +140,11 @@ class _Search:
     def _outcome(self, estimate: Estimate) -> Stage:
         """The outcome if an estimate ends the solve."""
         problem = self.problem
-        if not problem.noise.given or problem.noise.exact:
-            if estimate.gap < _NEAR:
-                found = yield from self._polished(estimate)
-                if found is not None and exact_enough(problem, found.residual):
-                    return Outcome(
-                        found.x, found.residual, End.CONVERGED, free=int(np.count_nonzero(found.x)), method="vamp"
-                    )
+        if (not problem.noise.given or problem.noise.exact) and estimate.gap < _NEAR:
+            found = yield from self._polished(estimate)
+            if found is not None and exact_enough(problem, found.residual):
+                free = int(np.count_nonzero(found.x))
+                return Outcome(found.x, found.residual, End.CONVERGED, free=free, method="vamp")
         if problem.noise.exact:
             return self._nearly(estimate)
         return self._in_noise(estimate)
@@ -182,7 +186,7 @@ class _Search:
         )  # fmt: skip
 
     def _signed(self, x: Float) -> Float:
-        return x if self.problem.prior.signed else np.maximum(x, 0.0)
+        return x if self.prior.signed else np.maximum(x, 0.0)
 
 
 def _learnt(noise: Noise, data: Intensities, z: Float, freedom: float) -> Intensities:

@@ -17,9 +17,8 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.rounding import explained
 from fastquad.engine.steps import Outcome
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.by_transform import doubt_by_transform
+from fastquad.engine.trust.by_verbs import doubt_by_verbs
 from fastquad.engine.trust.certificate import Doubt, Missed, doubt_in_noise, missed
-from fastquad.engine.trust.matrix_free import doubt_matrix_free
 from fastquad.engine.trust.residual import widened
 from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.engine.trust.structured import better_values, other_values_fit
@@ -138,10 +137,8 @@ def _by_least_squares(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 def _doubt(problem: Problem, outcome: Outcome) -> Asks[Doubt]:
     """The tests of the certificate, by what A is known by."""
     level = outcome.noise if outcome.noise is not None else problem.sigma
-    if problem.matrix_free:
-        return (yield from doubt_matrix_free(problem, outcome, level))
-    if problem.by_transform and not small(problem):
-        return (yield from doubt_by_transform(problem, outcome, level))
+    if problem.matrix_free or (problem.by_transform and not small(problem)):
+        return (yield from doubt_by_verbs(problem, outcome, level))
     by_level = outcome.method == "lm" and problem.noise.given
     weighed = (outcome.method == "vamp" or by_level) and outcome.stderr is not None
     return (yield from doubt_in_noise(problem, outcome.x, level, outcome.error, outcome.entries, weighed))

@@ -59,7 +59,7 @@ class FourierTensor(FactoredTensor):
     ('PROVEN', True)
     """
 
-    by_transform = True
+    by_transform = intensities = True
     gram_kind = None
 
     def __init__(
@@ -250,7 +250,7 @@ class FourierTransform(Transform):
         return krylov.leading_vectors(lambda v: self.adjoint(w * self.forward(v)), self.n, np.random.default_rng(0))
 
     @cached_property
-    def norms(self) -> Float:  # type: ignore[override]
+    def norms(self) -> Float:
         counts = math.prod(self.size)
         if self._measured is not None:
             counts = np.count_nonzero(self._measured.reshape(len(self.masks), -1), axis=1)

@@ -186,11 +186,9 @@ def _by_transform(problem: Problem, x: Float, rule: Rule, weights: Float | None)
     B = yield Factors()
     descent = TransformDescent(B, problem.y, x, weights)
     yield Step(descent.x, descent.residual)
-    charged = 0
     while not descent.finished(rule):
         descent.step()
-        yield Reread(B.products - charged)
-        charged = B.products
+        yield Reread(B.uncharged())
         yield Step(descent.x, descent.residual)
     everything, nothing = np.arange(problem.n), np.empty((0, problem.n))
     return Fit(descent.x, descent.residual, everything, nothing, descent.r, steepness=descent.steepness)

@@ -37,9 +37,7 @@ def test_a_denoiser_finds_an_image_from_few_photons(make, masks, photons, least)
         true = fq.distance(solution.x, image.ravel())
         assert true < least
         ratios.append(solution.error / true)
-        assert np.sqrt(np.sum(solution.stderr**2)) == pytest.approx(
-            solution.error * np.linalg.norm(image), rel=0.1
-        )
+        assert np.sqrt(np.sum(solution.stderr**2)) == pytest.approx(solution.error * np.linalg.norm(image), rel=0.1)
     assert 0.7 < np.median(ratios) < 1.4
 
 
