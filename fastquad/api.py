@@ -247,7 +247,8 @@ class _Checked:
         A, y, noise, little = self.A, self.Y[i], self.noise, _says_little(prior)
         problem = Problem(
             m=A.m, n=A.n, y=y, dtype=A.dtype, prior=None if prior is None else prior.seeded(self.rngs[i]),
-            x0=None if self.X0 is None else self.X0[i], norm=self.norms[i], noise=noise, tol=self.tol, rng=self.rngs[i], memory=self.room, resume=resume,
+            x0=None if self.X0 is None else self.X0[i], norm=self.norms[i], noise=noise, tol=self.tol,
+            rng=self.rngs[i], memory=self.room, resume=resume,
             fixed=self.fixed, bilinear=A.bilinear, groups=groups, gauge=A.gauge, max_passes=self.limits.max_passes,
             by_transform=A.by_transform,
             by_verbs=A.by_verbs and not (noise.robust or noise.reweighs) and _says_little(prior, fixed=True),
