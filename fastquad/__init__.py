@@ -16,8 +16,9 @@ _PLACES = {
     "distribute open pack",
     "methods": "AMP LM TWF Pursuit",
     "priors": "Denoiser Discrete Generative PiecewiseConstant Prior Sparse",
-    "solution": "Interrupted Solution Status distance",
+    "solution": "Interrupted Solution distance",
     "solution_files": "load_solution",
+    "status": "Status",
     "system.progress": "set_progress",
     "system.threads": "set_num_threads",
 }

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
+from fastquad.batch import SolutionBatch
 from fastquad.engine.advice import Call
 from fastquad.engine.driver import drive
 from fastquad.engine.problem import Problem
@@ -27,7 +28,7 @@ from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
 from fastquad.reductions import reduced
 from fastquad.reductions.base import Given
-from fastquad.solution import Solution, SolutionBatch, changed
+from fastquad.solution import Solution, changed
 from fastquad.solvers import METHODS, Method, by_name, load
 from fastquad.solvers.base import Solver
 from fastquad.system import threads
@@ -168,7 +169,7 @@ def solve(
 
 def _answer(given: Given) -> Solution:
     """The answer to a call of `solve`: said as the problem that the solvers know, found, and said as it was asked."""
-    if not _is_said_otherwise(given.A):
+    if not (isinstance(given.A, Measurements) and given.memory is None) and not _is_said_otherwise(given.A):
         given = replace(given, A=as_measurements(given.A, memory=given.memory))
     posed, chain = reduced(given)
 

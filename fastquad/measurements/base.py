@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
-from fastquad.measurements.dense.layout import LANES, pack_block
+from fastquad.measurements.dense.layout import LANES, pack_block, packed_rows
 from fastquad.numerics.gram import gram
 from fastquad.numerics.transform import Transform
 from fastquad.system import threads
 from fastquad.system.memory import budget
-from fastquad.typing import Indices, Number
+from fastquad.typing import Float, Indices, Number
 
 _BLOCK_BYTES = 32 << 20
 #: A pass over no more than this is done by one thread.
@@ -459,6 +459,16 @@ class Measurements(ABC):
 
     def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Number:
         return np.concatenate([A[:, rows[:, None], cols] for _, A in self._blocks()])
+
+    def _cells(self, members: Indices, new: int, n_threads: int) -> Float:
+        """`Ã_i[P, P]` of some coordinates P, −1 for none, in the packed layout, but only its first `new` rows."""
+        rows, cols = np.flatnonzero(members[:new] >= 0), np.flatnonzero(members >= 0)
+        block = self._block(members[rows], members[cols], n_threads)
+        if rows.size == new and cols.size == members.size:
+            return packed_rows(block)
+        padded = np.zeros((self.m, new, members.size))
+        padded[:, rows[:, None], cols] = block
+        return packed_rows(padded)
 
     def _compress(self, U: Number, n_threads: int) -> Number:
         return np.concatenate([U.conj().T @ (A @ U) for _, A in self._blocks()])

@@ -47,7 +47,7 @@ from fastquad.numerics.forms import FormDescent
 from fastquad.numerics.levenberg_marquardt import Rule, turned
 from fastquad.numerics.synchronise import determines
 from fastquad.numerics.transform import sampled_variances
-from fastquad.solution import Status
+from fastquad.status import Status
 from fastquad.typing import Asks, Float
 
 NOT_SHOWN = (
@@ -373,8 +373,7 @@ def level(problem: Problem) -> Float | None:
 
 def _noted(outcome: Outcome, note: str, **changes: Any) -> Outcome:
     """An outcome without errors, and with a sentence more."""
-    changes = {"error": None, "stderr": None, **changes}
-    return replace(outcome, note=f"{outcome.note} {note}".strip(), **changes)
+    return outcome.noted(note, **{"error": None, "stderr": None, **changes})
 
 
 def _with_errors(case: _Case, J: Factored, outcome: Outcome, sigma: float, noise: float | None) -> Outcome:
