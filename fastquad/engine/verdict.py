@@ -216,17 +216,16 @@ def _in_units_of_noise(case: _Case) -> Asks[Verdict]:
 def _posterior(case: _Case) -> Asks[Verdict]:
     """The verdict on a posterior mean with its own error, found through a transform: unless a twin fits as well."""
     from fastquad.engine.trust.by_verbs import twin_by_verbs
-    from fastquad.engine.trust.in_noise import noted
 
     problem, outcome = case.problem, case.outcome
     doubt = yield from twin_by_verbs(problem, outcome)
     if doubt.reason:
-        return Verdict(Status.AMBIGUOUS, noted(outcome, doubt.reason, rival=doubt.rival))
+        return Verdict(Status.AMBIGUOUS, outcome.noted(doubt.reason, rival=doubt.rival))
     assert outcome.error is not None
     if case.end is End.STAGNATED:
         fits = problem.noise.exact and outcome.residual < PRIOR_FITS and outcome.error < TRUSTED
         note = "The measurements alone do not determine x, and it does not fit to rounding: the prior chose it."
-        return Verdict(Status.UNDECIDED, noted(outcome, note)) if fits else Verdict(Status.STAGNATED, outcome)
+        return Verdict(Status.UNDECIDED, outcome.noted(note)) if fits else Verdict(Status.STAGNATED, outcome)
     return Verdict(Status.CONVERGED if outcome.error < TRUSTED else Status.NOISY, outcome)
 
 
