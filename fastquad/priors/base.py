@@ -74,6 +74,8 @@ class Denoiser(ABC):
     learns: bool = True
     #: Whether `denoise` takes a precision a (n,) for each coordinate, too.
     unequal: ClassVar[bool] = False
+    #: Whether the variance is only the divergence of a function, and not that of a posterior.
+    estimated: ClassVar[bool] = False
 
     @abstractmethod
     def denoise(self, b: Float, a: float) -> Posterior:

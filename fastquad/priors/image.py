@@ -130,6 +130,7 @@ class _Function(Step):
     """The mean that a function gives, and its variance by the divergence along directions (probes, n) of ±1."""
 
     dense: ClassVar[bool] = True
+    estimated: ClassVar[bool] = True
 
     def __init__(self, prior: Denoiser, directions: Float) -> None:
         self.prior, self.directions = prior, directions

@@ -82,6 +82,7 @@ class Intensities(NamedTuple):
     s2: float
     y: Float
     norms: Float
+    noise: Noise | None = None
 
     @classmethod
     def of(cls, transform: Transform, y: Float, noise: Noise | None = None) -> Intensities:
@@ -98,7 +99,7 @@ class Intensities(NamedTuple):
         z = np.maximum(self.y, noise.deviations(self.y))
         tau2 = 1 / (4 * z * noise.weight(self.y, z))
         b = np.sqrt(np.maximum(self.y, 0.0) + self.B.R * tau2)
-        return self._replace(b=b / self.norms, tau2=tau2 / self.norms**2)
+        return self._replace(b=b / self.norms, tau2=tau2 / self.norms**2, noise=noise)
 
     def learnt(self, z: Float, freedom: float) -> Intensities:
         """The same with the noise that a fit z leaves, as if it were that of all lengths alike."""
@@ -151,12 +152,17 @@ class Known(NamedTuple):
 class Signal(Protocol):
     """What is known of x, as the loop asks for it."""
 
+    #: Whether the variance is only the divergence of a function.
+    estimated: bool
+
     def of(self, b: Float, a: Float, steps: int) -> Known:
         """The posterior of x given b; `steps` were made before."""
 
 
 class Gaussian:
     """x ~ N(0, s2)."""
+
+    estimated = False
 
     def __init__(self, s2: float) -> None:
         self.s2 = s2
@@ -176,7 +182,7 @@ class Believed:
     """
 
     def __init__(self, denoiser: Denoiser, phi2: float) -> None:
-        self.denoiser, self.phi2 = denoiser, phi2
+        self.denoiser, self.phi2, self.estimated = denoiser, phi2, denoiser.estimated
         self.x: Float | None = None
 
     def of(self, b: Float, a: Float, steps: int) -> Known:
@@ -217,7 +223,8 @@ Learn = Callable[["Intensities", Float, float], "Intensities"] | None
 class Estimate(NamedTuple):
     """Where a run ended: x, how well the lengths fit (`‖|Bx| − b‖/‖b‖`), and what is known of the error.
 
-    `square` is Stein's estimate of ‖x − x₀‖², `v` (n,) the variances, `freedom` Σ ∂x/∂u.
+    `square` is an estimate of ‖x − x₀‖², `v` (n,) the variances, `freedom` Σ ∂x/∂u, and `left` the mean square of what
+    the fit leaves of y, in units of a noise of known level.
     """
 
     x: Float
@@ -225,6 +232,7 @@ class Estimate(NamedTuple):
     square: float = math.inf
     v: Float = np.zeros(0)
     freedom: float = 0.0
+    left: float = math.inf
     settled: bool = False
 
 
@@ -261,10 +269,21 @@ class _State:
         u = np.where(seen, self.b / a, self.x)
         spread = float(self.v.sum())
         stein = max(float(np.sum((self.x - u) ** 2) - np.sum(1 / a[seen])) + 2 * spread, 0.0)
-        flat = float(self.a.min()) > (1 - 1e-9) * float(self.a.max())
-        # Behind masks that light pixels unequally the noise of u is not white, and either alone is too small.
-        square = (stein + spread) / 2 if flat else stein + spread
-        return Estimate(self.x, gap, square, self.v, float(self.a @ self.v))
+        square = spread
+        if self.signal.estimated:
+            # Behind masks that light pixels unequally the noise of u is not white, and either alone is too small.
+            flat = float(self.a.min()) > (1 - 1e-9) * float(self.a.max())
+            square = (stein + spread) / 2 if flat else stein + spread
+        return Estimate(self.x, gap, square, self.v, float(self.a @ self.v), self._left())
+
+    def _left(self) -> float:
+        """What the fit leaves, as a share of what noise of this level does: its mean square."""
+        data, spread = self.data, float(self.data.B.norms @ self.v) / self.data.N
+        square = (data.B.lengths(self.z) ** 2 + data.B.R * spread) * data.norms**2
+        model = data.noise
+        if model is None:
+            return math.inf
+        return float(np.mean((data.y - square) ** 2 * model.weight(data.y, square)))
 
 
 class Consistent(_State):

@@ -164,12 +164,8 @@ class _Search:
         return self.best_outcome() if self.best[0] < _FITS and self.problem.m <= self.problem.unknowns else None
 
     def _in_noise(self, estimate: Estimate) -> Outcome | None:
-        problem = self.problem
-        z = self.data.B.forward(estimate.x)
-        data = self.data if problem.noise.given else _learnt(problem.noise, self.data, z, estimate.freedom)
-        left = float(np.mean((data.B.lengths(z) - data.b) ** 2 / np.maximum(data.tau2, 1e-300)))
-        if self.best is None or left < self.best[0]:
-            self.best = left, estimate, estimate.settled and left < _EXPLAINED
+        if self.best is None or estimate.left < self.best[0]:
+            self.best = estimate.left, estimate, estimate.settled and estimate.left < _EXPLAINED
         return self.best_outcome() if self.best[2] else None
 
     def best_outcome(self) -> Outcome:
