@@ -171,6 +171,9 @@ def _answer(given: Given) -> Solution:
     """The answer to a call of `solve`: said as the problem that the solvers know, found, and said as it was asked."""
     if not (isinstance(given.A, Measurements) and given.memory is None) and not _is_said_otherwise(given.A):
         given = replace(given, A=as_measurements(given.A, memory=given.memory))
+    lacking = [f"`{name}`" for name in ("m", "n", "dtype") if not hasattr(given.A, name)]
+    if lacking:
+        raise TypeError(f"`A` must have `m`, `n` and `dtype`: set {' and '.join(lacking)} of {type(given.A).__name__}.")
     posed, chain = reduced(given)
 
     def said(found: list[Solution]) -> Any:
@@ -271,7 +274,7 @@ class _Checked:
         problem, steps = self.posed(i, prior, self.groups, solver, resume)
         call = Call(
             "auto" if given.automatic else solver.name, prior is not None, given.x0 is not None,
-            given.noise is not None, given.norm is not None, bool(given.outliers),
+            self.noise.given, given.norm is not None, bool(given.outliers),
             intensities=self.A.intensities and bool(self.Y[i].min() >= 0),
         )  # fmt: skip
         free = None

@@ -168,14 +168,14 @@ def _certified(case: _Case) -> Asks[Verdict]:
         found = found if ground is None else ground.weighed(found)
     status, prior, note = found.status, problem.prior, found.doubt
     if not problem.admits(found.x):
-        note = f"{note} But x is not as `prior` says."
+        note = f"{note} But x violates `prior`."
     if prior is not None and not prior.admits(found.x) and prior.admits(-found.x):
         found = found._replace(x=-found.x)
     if status is Status.EXACT and found.residual >= EXACT_RESIDUAL:
         note = f"{note} This is the accuracy of A's entries, which are rounded."
     nonzeros = int(np.count_nonzero(found.x))
     if status is Status.EXACT and problem.k is not None and nonzeros != problem.k:
-        note = f"{note} It has {nonzeros} nonzeros, not k = {problem.k} as was given."
+        note = f"{note} But x has {nonzeros} nonzeros, and k = {problem.k} was given."
     told = outcome.noted(note.strip(), x=found.x, residual=found.residual, rival=found.twin)
     error, proof = found.error if status.success else None, None if ground is None else ground.proof
     return Verdict(status, replace(told, error=error, proof=proof))

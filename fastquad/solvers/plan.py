@@ -297,6 +297,11 @@ class Desk:
         return self.problem.noiseless or self.problem.max_passes is not None
 
     @property
+    def could_go_on(self) -> bool:
+        """Whether it would search longer if it were `persistent`."""
+        return not self.persistent and bool({"independent", "weighed"} & self._of_entries)
+
+    @property
     def weighs(self) -> bool:
         """Whether some measurements count less than others."""
         return self.problem.outliers or self.problem.noise.unequal or self.problem.noise.reweighs
@@ -335,8 +340,9 @@ class Desk:
         notes = []
         if not affordable(self.problem):
             notes.append("AMP was left out: its n×n matrices do not fit in `memory`.")
-        if not self.persistent:
-            notes.append("Nothing was found by default: to search on, give `max_passes`, or noise=0 where y is exact.")
+        if self.could_go_on:
+            exact = "" if self.problem.noise.given else ", or noise=0 if y is exact"
+            notes.append(f"A longer search was left out: to allow it, give `max_passes`{exact}.")
         if self.messages is not None and self.messages.best is not None and self.believes:
             outcome = self.messages.give_up()
         elif self.best is not None:

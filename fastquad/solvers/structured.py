@@ -67,8 +67,8 @@ def too_large(desk: Desk) -> Stage:
     """Note that no method but VAMP was tried."""
     p = desk.problem
     yield Note(
-        f"The other methods need the products of x, {p.m}×{p.n} numbers, which do not fit in `memory`: only vector "
-        "approximate message passing was tried. Use more masks, or start near x (x0)."
+        f"Only vector approximate message passing was tried. The other methods need the products of x, {p.m}×{p.n} "
+        "numbers, which do not fit in `memory`."
     )
     return None
 

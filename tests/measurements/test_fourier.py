@@ -211,7 +211,7 @@ def test_masks_with_a_symmetry_are_found_out(memory):
         assert solution.status is fq.Status.AMBIGUOUS
     else:
         assert solution.status is fq.Status.UNDECIDED
-        assert "could not be shown" in solution.message
+        assert "was not shown" in solution.message
 
 
 @pytest.mark.parametrize("signal", ["real", None])
