@@ -94,6 +94,7 @@ _FIRST_LEVEL, _PURSUIT = 1 / 2, 1 / 3
 
 PLAN: tuple[Stage, ...] = (
     Stage("any", "points", "x counts points", "points:points", lambda d: d.problem.prior is not None),
+    Stage("any", "through a transform", "a prior and intensities", "through:message_passing", lambda d: d.through),
     Stage("verbs", "verbs", "sparse A, or functions", "plan:by_verbs"),
     Stage("prior", "check", "what AMP cannot do", "amp.guided:check"),
     Stage("any", "look", "a sample of A's entries", "plan:look"),
@@ -245,6 +246,11 @@ class Desk:
     @property
     def _few_or_many(self) -> str:
         return "few" if self.shape < _FIRST_LEVEL else "many"
+
+    @property
+    def through(self) -> bool:
+        """Whether a prior is known of x, and intensities through a fast transform."""
+        return self.problem.by_transform and self.problem.prior is not None and not self.problem.fixed
 
     @property
     def started(self) -> bool:

@@ -30,7 +30,7 @@ from fastquad.measurements.contractions import Block, Diagonals, Factors, Produc
 from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.levenberg_marquardt import Rule, on_block
 from fastquad.numerics.symmetry import turned_at_weakest
-from fastquad.solvers import vamp
+from fastquad.solvers import intensities
 from fastquad.solvers.parts import weighing
 from fastquad.solvers.parts.descent import Fit, fit
 from fastquad.solvers.plan import Desk
@@ -112,15 +112,14 @@ def message_passing(desk: Desk) -> Stage:
     transform = yield Factors()
     if transform is None or problem.fixed:
         return None
-    data = vamp.Lengths.of(transform, problem.y)
+    data = intensities.Intensities.of(transform, problem.y)
+    signal = intensities.Gaussian(data.s2)
     everything = np.arange(problem.n)
     best: Fit | None = None
-    charged = 0
-    for start, damping in vamp.attempts(data, problem.rng):
-        estimate = vamp.run(data, start, damping)
-        yield Reread(data.B.products - charged)
-        charged = data.B.products
-        if estimate.gap > vamp.NEAR:
+    for setting in intensities.attempts(data, problem.rng):
+        estimate = intensities.run(data, signal, setting)
+        yield Reread(data.B.uncharged())
+        if estimate.gap > intensities.NEAR:
             continue
         found = yield from fit(problem, estimate.x, everything, desk.rule, desk.cache)
         outcome = yield from desk.judge(found, "vamp")
@@ -246,7 +245,7 @@ def _spectral_vector(problem: Problem, sizes: Float) -> Asks[Float]:
         u = u / u.mean()
         # Sums of R terms have the variance 2/R for real Gaussian vectors.
         rank = float(np.clip(2 / max(float(np.var(u)), 1e-12), 1, problem.n))
-        weights = vamp.spectral_weights(u, problem.m * rank / problem.n) / traces
+        weights = intensities.spectral_weights(u, problem.m * rank / problem.n) / traces
     return leading_eigenvector((yield WeightedSum(weights)))
 
 

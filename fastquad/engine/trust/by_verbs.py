@@ -307,6 +307,19 @@ def doubt_by_verbs(problem: Problem, outcome: Outcome, level: float | None) -> A
     return Doubt(reason, error, stderr, rival=case.rival)
 
 
+def twin_by_verbs(problem: Problem, outcome: Outcome) -> Asks[Doubt]:
+    """Whether a signal that measurements often confuse with x fits as well as a posterior mean does."""
+    case = yield from _case(problem, outcome.x)
+    level = np.full(problem.m, max(float(np.std(case.r)), 1e-300))
+    delta = level if problem.noise.exact or not problem.noise.given else problem.deviations(case.r)
+    likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + tol.LIKELY / problem.m)
+    apart = max(tol.APART_IN_NOISE, tol.FEW_ERRORS * (outcome.error or 0.0))
+    # What nothing measures is the prior's alone.
+    reason = case.dark() or case.twin(delta, likely, apart)
+    yield Reread(case.forms.uncharged())
+    return Doubt(reason, outcome.error or 0.0, case.x, rival=case.rival)
+
+
 def _doubt(case: _Case, delta: Float, apart: float) -> str:
     """Why another signal may be right, in noise."""
     dark = case.dark()
