@@ -30,7 +30,7 @@ import numpy as np
 
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
-from fastquad.engine.steps import Note, Outcome, Steps
+from fastquad.engine.steps import End, Note, Outcome, Steps
 from fastquad.engine.steps import Stage as Announced
 from fastquad.engine.verdict import exact_enough, products_affordable
 from fastquad.numerics.levenberg_marquardt import Rule
@@ -203,6 +203,8 @@ class Desk:
     estimate: Likely | None = None
     #: Further starts for AMP: the ends of other stages.
     near: list[Float] = field(default_factory=list)
+    #: What descents by the verbs ended at, where it is no better than chance.
+    by_verbs: Outcome | None = None
 
     def __post_init__(self) -> None:
         self.cache = GrowingBlock.within(self.problem)
@@ -302,8 +304,13 @@ class Desk:
         return not self.problem.noiseless and plain and affordable(self.problem)
 
     def remember(self, found: Fit, method: str) -> None:
-        """Keep a fit that did not end the solve, if it is the best so far."""
-        if self.best is None or found.residual < self.best.residual:
+        """Keep a fit that did not end the solve, if it explains most so far: more free numbers always leave less."""
+        from fastquad.solvers.parts.finish import beyond_chance
+
+        def rank(fit: Fit) -> tuple[float, float]:
+            return beyond_chance(self.problem, fit.support.size, fit.r), -fit.residual
+
+        if self.best is None or rank(found) > rank(self.best):
             self.best, self.best_method = found, method
 
     def judge(self, found: Fit, method: str) -> Asks[Outcome | None]:
@@ -312,26 +319,34 @@ class Desk:
         # Do not accept an unweighted fit under noise if some measurements count less than others.
         if outcome is not None and (outcome.noise is None or not (self.believes or self.weighs)):
             return outcome
-        if self.believes:
-            from fastquad.solvers.parts import finish
+        from fastquad.solvers.parts import finish
 
-            if finish.applies(self.problem) and finish.promising(self.problem, found):
-                ended = yield from finish.finish(self.problem, found.x, found.support, self.cache)
-                if ended is not None and ended.found and ended.decided:
-                    return finish.outcome(self.problem, self.entries, ended, method)
+        if finish.applies(self.problem) and finish.promising(self.problem, found):
+            ended = yield from finish.finish(self.problem, found.x, found.support, self.cache)
+            if ended is not None and ended.found and ended.decided:
+                return finish.outcome(self.problem, self.entries, ended, method)
         self.remember(found, method)
         return None
+
+    @property
+    def _explained(self) -> bool:
+        """Whether the best fit explains y beyond any choice: there is no need of a belief."""
+        from fastquad.solvers.parts.finish import promising
+
+        return self.best is not None and promising(self.problem, self.best)
 
     def give_up(self) -> Outcome:
         """The best answer so far, which proves nothing."""
         if self.guide is not None:
             return self.guide.give_up(self)
+        if self.by_verbs is not None and not self._explained:
+            return self.by_verbs
         notes = []
         if not affordable(self.problem):
             notes.append("AMP was left out: its n×n matrices do not fit in `memory`.")
         if not self.persistent:
             notes.append("Nothing was found by default: to search on, give `max_passes`, or noise=0 where y is exact.")
-        if self.messages is not None and self.messages.best is not None and self.believes:
+        if self.messages is not None and self.messages.best is not None and self.believes and not self._explained:
             outcome = self.messages.give_up()
         elif self.best is not None:
             outcome = Outcome(self.best.x, self.best.residual, free=self.best.support.size, method=self.best_method)
@@ -350,12 +365,17 @@ def guided(problem: Problem) -> bool:
     return problem.prior is not None and (problem.prior.kind == "denoiser" or bool(problem.prior.traits))
 
 
-def by_verbs(desk: Desk) -> Asks[Outcome]:
-    """Descents by the verbs of the Jacobian."""
-    from fastquad.solvers.parts.finish import sparser
+def by_verbs(desk: Desk) -> Asks[Outcome | None]:
+    """Descents by the verbs of the Jacobian; what they end at is kept where it explains y no better than chance."""
+    from fastquad.solvers.parts.finish import factored, sparser
     from fastquad.solvers.verbs import search
 
-    return (yield from sparser(desk.problem, (yield from search(desk.problem))))
+    problem = desk.problem
+    outcome = yield from sparser(problem, (yield from search(problem)))
+    if outcome.end is End.CONVERGED or problem.matrix_free or not factored(problem):
+        return outcome
+    desk.by_verbs = outcome
+    return None
 
 
 def look(desk: Desk) -> Asks[None]:

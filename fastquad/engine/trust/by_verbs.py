@@ -30,6 +30,7 @@ import numpy as np
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust.critical import other_roots
+from fastquad.engine.trust.evidence import against_chance
 from fastquad.engine.trust.gauge import names
 from fastquad.engine.verbs import Normals, descend, rows_scaled
 from fastquad.measurements.base import Edges
@@ -63,8 +64,6 @@ _NEAR = 1e-3
 _ALPHA = 1e-5
 # The error from which on an answer in noise is no success.
 _SURE = 0.5
-# Without a given level, the share of y that may be left: more may be a wrong valley. A guess.
-_LEFT = 0.3
 
 _TOO_MUCH = "But it leaves more than noise of the given level explains."
 _NOT_FITTED = "What is left may be noise of this size, or x is a wrong minimum: give `noise`, or another start (x0)."
@@ -384,7 +383,8 @@ def _in_noise(case: _Case, outcome: Outcome, told: Float | None) -> Asks[tuple[S
         # With few degrees of freedom the level itself is uncertain: the variance of Student's distribution.
         wider = math.sqrt(spare / (spare - 2)) if spare > 2 else math.inf
         outcome = replace(outcome, noise=sigma, **position_errors(case, sigma * min(wider, 10.0)))
-        if outcome.residual > _LEFT:
+        nats, by_chance = against_chance(problem, problem.n - len(problem.fixed), sigma)
+        if nats < by_chance and not case.normals.determined:
             return Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_NOT_FITTED}".strip())
         # −spare/2 ln RSS of both differ by less.
         bound = case.square * math.exp(2 * _LN_ODDS / spare)

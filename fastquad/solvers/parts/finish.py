@@ -35,7 +35,6 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
-from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.evidence import SPARE_BITS, against_chance
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
@@ -70,6 +69,10 @@ _BENT = 0.2
 _STOPPED_SHORT = 1.5
 # The chance with which an answer may be further than three of its errors from x: what a success claims.
 _TAIL = 1e-3
+# The multiplications of a factorisation of J up to which it takes less than a tenth of a second.
+_FACTORED = 2e8
+# The relative residual that is rounding, whatever the sizes of the rows: nothing is left to fit.
+_ROUNDED = 1e-14
 # The least diagonal entry of the triangular factor of J, relative to the largest, at which directions are determined.
 _SINGULAR = 1e-10
 
@@ -105,15 +108,21 @@ class Finish:
         return self.open <= _DECIDED and self.error < _BENT
 
 
+def beyond_chance(problem: Problem, s: int, r: Float) -> float:
+    """The nats by which a fit on s coordinates explains y beyond any choice of support and valley, given what it leaves.
+
+    A fit with as many free numbers as measurements explains nothing, whatever it leaves.
+    """
+    spare = problem.m - s + problem.turning
+    if spare <= 0:
+        return -math.inf
+    nats, by_chance = against_chance(problem, s, float(np.linalg.norm(r)) / math.sqrt(spare))
+    return nats - by_chance
+
+
 def promising(problem: Problem, found: Fit) -> bool:
-    """Whether a fit as it is explains y beyond any choice: before anything is read for it."""
-    s = found.support.size - problem.turning
-    if s >= problem.m:
-        return False
-    nats, by_chance = against_chance(
-        problem, found.support.size, float(np.linalg.norm(found.r)) / math.sqrt(problem.m - s)
-    )
-    return nats - by_chance > _FOUND
+    """Whether a fit as it is explains y beyond any choice: nothing is read for it."""
+    return beyond_chance(problem, found.support.size, found.r) > _FOUND
 
 
 def applies(problem: Problem) -> bool:
@@ -187,10 +196,16 @@ def sparser(problem: Problem, given: Outcome) -> Asks[Outcome]:
 
     Where J is large x is left on all coordinates: the finish factors it, m×n numbers.
     """
-    if problem.m * problem.n**2 > tol.LOOK_ENTRIES:
+    if not factored(problem) or given.residual < _ROUNDED or not applies(problem):
         return given
-    ended = yield from finished(problem, given.entries, given, GrowingBlock.within(problem))
+    found = yield from finish(problem, given.x, np.flatnonzero(given.x), GrowingBlock.within(problem))
+    ended = better(given, problem, found)
     return ended if ended.free is not None and ended.free < problem.unknowns - len(problem.fixed) else given
+
+
+def factored(problem: Problem) -> bool:
+    """Whether J, of all coordinates, is small enough to be factored a few times."""
+    return problem.m * problem.n**2 <= _FACTORED
 
 
 def better(given: Outcome, problem: Problem, found: Finish | None) -> Outcome:
