@@ -92,6 +92,26 @@ def test_tests_do_not_import_from_each_other():
     assert {name: imports for name, imports in found.items() if imports} == {}
 
 
+#: What crosses rooms, by its property: these tests are in `tests/` itself. Tests of faults have a folder of their own.
+ACROSS = {
+    "contract", "docs", "docstrings", "examples", "large_n", "messages", "notebook", "objects", "package",
+    "paper_figures", "paper_iterates", "precision", "rewrites", "sweep", "toys", "vocabulary",
+}  # fmt: skip
+
+
+def test_tests_mirror_the_tree():
+    """`tests/ROOM/test_NAME.py` tests a module or package NAME somewhere in that room, or the whole room."""
+    tests, package = Path(__file__).parent, Path(fq.__file__).parent
+    astray = []
+    for path in tests.rglob("test_*.py"):
+        folder, name = path.parent.relative_to(tests), path.stem.removeprefix("test_")
+        room = package / str(folder).replace("kernels", "_kernels")
+        there = {found.name.split(".")[0] for found in room.rglob("*")} | {folder.name}
+        if name not in there and not (folder == Path() and name in ACROSS) and folder != Path("faults"):
+            astray.append(str(path.relative_to(tests)))
+    assert astray == []
+
+
 @NEEDS_TREE
 def test_without_a_compiler_the_first_line_says_so():
     """Before anything else is done or printed, and with a way out; a compiler that is there is announced."""

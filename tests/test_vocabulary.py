@@ -5,6 +5,7 @@ import pytest
 
 import fastquad as fq
 from fastquad.engine.driver import drive
+from fastquad.engine.problem import Problem
 from fastquad.measurements.cluster.parts import contract, merged
 from fastquad.measurements.contractions import (
     Along,
@@ -102,8 +103,8 @@ def test_diagonals_are_read_once_whoever_asks(raw, monkeypatch):
         yield Step(np.ones(N), 1.0)
         return Outcome(np.ones(N), 1.0, End.MAX_ITER)
 
-    said = {"noise": Gaussian(), "sigma": 0.0, "turning": 0, "gauge": "sign", "by_verbs": False, "matrix_free": False}
-    problem = type("Problem", (), {"m": M, "n": N, "dtype": raw.dtype, **said})()
+    given = {"prior": None, "x0": None, "norm": None, "noise": Gaussian(), "tol": 1e-6, "memory": 2**30}
+    problem = Problem(m=M, n=N, y=np.ones(M), dtype=raw.dtype, rng=np.random.default_rng(0), **given)
     runs = [Run(problem, steps(), "toy", Limits(), signal=i) for i in range(2)]
     solutions = drive(raw, runs)
     assert len(reads) == 1

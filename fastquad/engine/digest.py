@@ -18,7 +18,6 @@ from fastquad.decoders import BaseDecoder
 from fastquad.priors.base import Prior
 from fastquad.typing import Float
 
-
 # The repr of an object without one of its own has its address.
 _ADDRESS: Any = object.__repr__
 

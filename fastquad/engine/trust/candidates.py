@@ -10,9 +10,9 @@ moved          x reversed, moved by one, or conjugated
 relabelled     x on other coordinates, some with the other sign
 
 A linear map has `A_i Q = Q^{-T} A_i`: each row of the matrices, times u = Qx, is a combination of the columns of
-W, `W[i] = A_i x`. That is linear in u. Where a few rows leave no solution but x (and ix), there is no such twin. Where they
-leave more, Levenberg–Marquardt looks for it among those alone: blocks whose signs are free, a common eigenbasis, an
-invariant subspace, mirrors and shifts.
+W, `W[i] = A_i x`. That is linear in u. Where a few rows leave no solution but x (and ix), there is no such twin. Where
+they leave more, Levenberg–Marquardt looks for it among those alone: blocks whose signs are free, a common eigenbasis,
+an invariant subspace, mirrors and shifts.
 """
 
 from __future__ import annotations

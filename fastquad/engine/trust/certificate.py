@@ -398,6 +398,7 @@ def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
     allowed = np.setdiff1d(np.arange(problem.n) if given is None else given, problem.known)
     unknowns, rank = allowed.size - gauge.count, problem.m
     few = f"There are {problem.m} measurements for {allowed.size} unknowns: other signals may measure zero too."
+    rival: Float | None
     if problem.m >= allowed.size:
         diagonals = (yield Diagonals())[:, allowed]
         alone = allowed[~diagonals.any(axis=0)]

@@ -50,8 +50,8 @@ def critical(case: Any) -> Asks[Indices]:
     squares = np.zeros(m)
     for _ in range(_PROBES):
         squares += (yield from projected(case, rng.standard_normal(m)))[1] ** 2 / _PROBES
-    found = list(np.flatnonzero(squares <= _CERTAIN))
-    for i in np.flatnonzero((squares > _CERTAIN) & (squares < _SUSPECT)):
+    found: list[int] = np.flatnonzero(squares <= _CERTAIN).tolist()
+    for i in np.flatnonzero((squares > _CERTAIN) & (squares < _SUSPECT)).tolist():
         _, left = yield from projected(case, _unit(m, i))
         if float(left @ left) <= _CRITICAL:
             found.append(i)

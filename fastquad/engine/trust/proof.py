@@ -502,7 +502,7 @@ def _rival(case: Case, point: _Point) -> Asks[Float | None]:
     rng = np.random.default_rng(0)
     ends: list[tuple[float, Float]] = []
     for _ in range(_STARTS):
-        direction: Float = rng.standard_normal(U.shape[1])
+        direction = np.asarray(rng.standard_normal(U.shape[1]))
         length = math.sqrt(case.square) / float(np.linalg.norm(direction))
         end = on_block(case.y, direction * length, block, _RULE, turning=case.problem.turning)
         z = U @ end.z

@@ -118,7 +118,9 @@ class PackedTensor(StoredTensor):
         """The sums of the entries of D that each stored number stands for, (1, entries)."""
         everything = np.arange(self.n)
         where = places(everything, everything, self.n).reshape(-1)
-        return np.bincount(where, weights=D.reshape(-1), minlength=self.blocks.shape[1])[None]
+        sums = np.zeros((1, self.blocks.shape[1]))
+        sums[0] = np.bincount(where, weights=D.reshape(-1), minlength=self.blocks.shape[1])
+        return sums
 
     def _in_blocks(self, d: Float, function: Callable[[Float, Float], Float], n_threads: int) -> Float:
         """A number for each matrix, from a few blocks at a time in double precision."""

@@ -83,8 +83,8 @@ class Finish:
 
     `fit` has the coordinates that the evidence supports, `noise` is the model with what was learnt, `sigma` the level
     of the noise, `stderr` (n,) the standard errors of x, `error` the relative error of x, `open` the share of its
-    square that undecided coordinates make, `evidence` the nats that speak for it beyond chance, and `alone` (m,) the residual
-    of each measurement as if it had been left out.
+    square that undecided coordinates make, `evidence` the nats that speak for it beyond chance, and `alone` (m,) the
+    residual of each measurement as if it had been left out.
     """
 
     fit: Fit
@@ -318,7 +318,7 @@ class _Weighed:
             most = min(most, problem.k)
         chosen = chosen[np.cumsum(groups.sizes[chosen]) <= most]
         support = groups.members(chosen)
-        x = self.ended.fit.x.copy()
+        x: Float = self.ended.fit.x.copy()
         keep = np.zeros(problem.n, dtype=bool)
         keep[support] = keep[problem.known] = True
         new = support[x[support] == 0]
@@ -329,14 +329,13 @@ class _Weighed:
     def finish(self) -> Finish:
         """What is known of x at this fit."""
         n, S, x = self.problem.n, self.ended.fit.support, self.ended.fit.x
-        likely = 1 / (1 + np.exp(-np.clip(self.odds, -700, 700)))
-        likely = self.groups.spread(likely)
+        likely = self.groups.spread(1 / (1 + np.exp(-np.clip(self.odds, -700, 700))))
         on = np.zeros(n, dtype=bool)
         on[S] = True
         sure = np.where(on, likely * self.variances, 0.0)
         unsure = np.where(on, (1 - likely) * x**2, likely * (self.values**2 + self.variances))
         total = float(sure.sum() + unsure.sum())
-        stderr = np.zeros(n)
+        stderr: Float = np.zeros(n)
         stderr[S] = np.sqrt(self.variances[S])
         size = max(float(np.linalg.norm(x)), 1e-300)
         alone = -self.ended.fit.r / np.maximum(1 - self.leverage, 1e-6)

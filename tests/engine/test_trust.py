@@ -19,7 +19,7 @@ from fastquad.noise import as_noise
 from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.solvers.amp.second import second_signal
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 N = 20
 
 

@@ -10,7 +10,7 @@ from tensors import assert_agrees
 import fastquad as fq
 from fastquad.measurements.structured import shifts
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def shift_matrices(n, cyclic, lags):

@@ -175,7 +175,7 @@ def test_exact_for_most():
 def test_every_status_has_a_test_that_reaches_it():
     """Each is the second argument of a `check` in this file."""
     reached = set(re.findall(r"check\(.*Status\.(\w+)\)", Path(__file__).read_text()))
-    assert reached >= {status.name for status in Status} - {"PROVEN"}  # reached in test_proof.py
+    assert reached >= {status.name for status in Status} - {"PROVEN"}  # reached in trust/test_proof.py
 
 
 def test_sentences_tell_what_happened():
