@@ -35,8 +35,9 @@ from fastquad.engine.steps import Stage as Announced
 from fastquad.engine.verdict import exact_enough, products_affordable
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.solvers.base import Solver, options
+from fastquad.solvers.parts import finish
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
-from fastquad.solvers.parts.noise_fit import conclusion
+from fastquad.solvers.parts.noise_fit import complete, conclusion
 from fastquad.typing import Asks, Float
 
 if TYPE_CHECKING:
@@ -176,12 +177,10 @@ def search(problem: Problem, table: tuple[Stage, ...] = PLAN) -> Steps:
         if outcome is not None:
             break
     else:
-        outcome = desk.give_up()
+        outcome = yield from desk.give_up()
     if not desk.looked or exact_enough(problem, outcome.residual):
         return outcome
-    from fastquad.solvers.parts.finish import finished
-
-    return (yield from finished(problem, desk.entries, outcome, desk.cache))
+    return (yield from finish.finished(problem, desk.entries, outcome, desk.cache))
 
 
 # -- what stages share --------------------------------------------------------------------------------------------
@@ -305,10 +304,9 @@ class Desk:
 
     def remember(self, found: Fit, method: str) -> None:
         """Keep a fit that did not end the solve, if it explains most so far: more free numbers always leave less."""
-        from fastquad.solvers.parts.finish import beyond_chance
 
         def rank(fit: Fit) -> tuple[float, float]:
-            return beyond_chance(self.problem, fit.support.size, fit.r), -fit.residual
+            return finish.beyond_chance(self.problem, fit.support.size, fit.r), -fit.residual
 
         if self.best is None or rank(found) > rank(self.best):
             self.best, self.best_method = found, method
@@ -319,34 +317,32 @@ class Desk:
         # Do not accept an unweighted fit under noise if some measurements count less than others.
         if outcome is not None and (outcome.noise is None or not (self.believes or self.weighs)):
             return outcome
-        from fastquad.solvers.parts import finish
-
-        if finish.applies(self.problem) and finish.promising(self.problem, found):
+        if (yield from self._explains(found)):
             ended = yield from finish.finish(self.problem, found.x, found.support, self.cache)
             if ended is not None and ended.found and ended.decided:
                 return finish.outcome(self.problem, self.entries, ended, method)
         self.remember(found, method)
         return None
 
-    @property
-    def _explained(self) -> bool:
-        """Whether the best fit explains y beyond any choice: there is no need of a belief."""
-        from fastquad.solvers.parts.finish import promising
+    def _explains(self, found: Fit) -> Asks[bool]:
+        """Whether a fit explains y beyond chance, and lacks nothing."""
+        if not (finish.applies(self.problem) and finish.promising(self.problem, found)):
+            return False
+        return (yield from complete(self.problem, found))
 
-        return self.best is not None and promising(self.problem, self.best)
-
-    def give_up(self) -> Outcome:
+    def give_up(self) -> Asks[Outcome]:
         """The best answer so far, which proves nothing."""
         if self.guide is not None:
             return self.guide.give_up(self)
-        if self.by_verbs is not None and not self._explained:
+        explained = self.best is not None and (yield from self._explains(self.best))
+        if self.by_verbs is not None and not explained:
             return self.by_verbs
         notes = []
         if not affordable(self.problem):
             notes.append("AMP was left out: its n×n matrices do not fit in `memory`.")
         if not self.persistent:
             notes.append("Nothing was found by default: to search on, give `max_passes`, or noise=0 where y is exact.")
-        if self.messages is not None and self.messages.best is not None and self.believes and not self._explained:
+        if self.messages is not None and self.messages.best is not None and self.believes and not explained:
             outcome = self.messages.give_up()
         elif self.best is not None:
             outcome = Outcome(self.best.x, self.best.residual, free=self.best.support.size, method=self.best_method)
@@ -367,12 +363,11 @@ def guided(problem: Problem) -> bool:
 
 def by_verbs(desk: Desk) -> Asks[Outcome | None]:
     """Descents by the verbs of the Jacobian; what they end at is kept where it explains y no better than chance."""
-    from fastquad.solvers.parts.finish import factored, sparser
     from fastquad.solvers.verbs import search
 
     problem = desk.problem
-    outcome = yield from sparser(problem, (yield from search(problem)))
-    if outcome.end is End.CONVERGED or problem.matrix_free or not factored(problem):
+    outcome = yield from finish.sparser(problem, (yield from search(problem)))
+    if outcome.end is End.CONVERGED or problem.matrix_free or not finish.factored(problem):
         return outcome
     desk.by_verbs = outcome
     return None

@@ -73,8 +73,9 @@ def too_large(desk: Desk) -> Stage:
 
 
 def pursue(desk: Desk) -> Stage:
-    """Pursuit on all levels, unless the best fit explains y beyond chance."""
-    if desk.best is not None and promising(desk.problem, desk.best):
+    """Pursuit on all levels, unless a fit on all coordinates explains y beyond chance: it lacks none."""
+    problem, best = desk.problem, desk.best
+    if best is not None and best.support.size == problem.n - len(problem.fixed) and promising(problem, best):
         return None
     from fastquad.solvers.independent import pursue
 

@@ -88,7 +88,13 @@ def convincing(problem: Problem, found: Fit) -> Asks[bool]:
     if problem.noise.given:
         limit = problem.sigma * math.sqrt(within_noise(m - s))
         return found.residual * float(np.linalg.norm(problem.y)) <= limit
-    return s == problem.n or (yield from share_left_out(problem, found)) < _max_left_out(problem, found)
+    return (yield from complete(problem, found))
+
+
+def complete(problem: Problem, found: Fit) -> Asks[bool]:
+    """Whether what a fit leaves looks like noise, and not like signal outside of its support."""
+    everything = found.support.size == problem.n
+    return everything or (yield from share_left_out(problem, found)) < _max_left_out(problem, found)
 
 
 def within_noise(degrees: int) -> float:
