@@ -55,6 +55,8 @@ from fastquad.typing import Asks
 
 __all__ = ["TRUSTED", "Verdict", "exact_enough", "judge", "products_affordable"]
 
+_MAY_BE_CHANCE = "There are too few measurements to spare: a wrong signal may fit as well by chance."
+
 #: The status for each end of a run, if the answer proves nothing.
 _AS_IT_ENDED = {
     End.AGREES: Status.EXACT_FOR_MOST,
@@ -90,6 +92,17 @@ class _Case:
         self.reweighed = noise.reweighs and not problem.outliers and (not problem.by_transform or small(problem))
         self.for_most = self.end is End.AGREES and outcome.outliers is not None and not problem.bilinear
         self.unfitted = self.end is End.STAGNATED and outcome.residual > explained(problem, self.free)
+        plain = problem.prior is None or problem.prior.kind == "sparse"
+        self.given_up = self.end is End.STAGNATED and plain and self.determined and not problem.outliers
+        #: The level of the noise that x leaves.
+        spare = max(1, problem.m - self.free + problem.turning)
+        self.left = outcome.residual * float(np.linalg.norm(problem.y)) / math.sqrt(spare)
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether a wrong signal may leave as little."""
+        nats, by_chance = against_chance(self.problem, self.free, self.left)
+        return nats < by_chance + SPARE_NATS
 
 
 def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -222,16 +235,20 @@ def _stagnated(case: _Case) -> Asks[Verdict | None]:
     told = problem.prior is not None and problem.prior.kind != "sparse"
     if told or problem.noise.given or problem.outliers or case.free >= problem.m or not outcome.x.any():
         return stagnated
-    spare = problem.m - case.free + problem.turning
-    left = outcome.residual * float(np.linalg.norm(problem.y)) / math.sqrt(spare)
-    nats, by_chance = against_chance(problem, case.free, left)
-    if nats < by_chance + SPARE_NATS or not products_affordable(problem):
+    if case.by_chance or not products_affordable(problem):
         return stagnated
     W = yield Products(outcome.x)
     S = np.setdiff1d(np.flatnonzero(outcome.x), problem.known)
     step = W[:, S] @ np.linalg.lstsq(W[:, S], W @ outcome.x - problem.y, rcond=1e-10)[0]
     # A step that changes the measurements by less than their noise changes x by less than its error.
+    left = case.left
     return None if float(np.linalg.norm(step)) < tol.BOTTOM * left * math.sqrt(S.size) else stagnated
+
+
+def _undecided(case: _Case) -> Asks[Verdict]:
+    """The verdict on an answer that noise of the given level explains, and that chance may as well."""
+    yield from ()
+    return Verdict(Status.UNDECIDED, noted(case.outcome, _MAY_BE_CHANCE))
 
 
 def _in_noise(case: _Case) -> Asks[Verdict]:
@@ -259,5 +276,6 @@ _RULES: tuple[tuple[Callable[[_Case], bool], Callable[[_Case], Asks[Verdict | No
     (lambda case: case.end not in (End.CONVERGED, End.STAGNATED), _as_it_ended),
     (lambda case: case.unfitted, _stagnated),
     (lambda case: not case.determined, _undetermined),
+    (lambda case: case.given_up and case.by_chance, _undecided),
     (lambda case: True, _in_noise),
 )

@@ -317,7 +317,7 @@ class Desk:
         # Do not accept an unweighted fit under noise if some measurements count less than others.
         if outcome is not None and (outcome.noise is None or not (self.believes or self.weighs)):
             return outcome
-        if (yield from self._explains(found)):
+        if (yield from self._explains(found)) and finish.decides(self.problem, found):
             ended = yield from finish.finish(self.problem, found.x, found.support, self.cache)
             if ended is not None and ended.found and ended.decided:
                 return finish.outcome(self.problem, self.entries, ended, method)
@@ -325,8 +325,14 @@ class Desk:
         return None
 
     def _explains(self, found: Fit) -> Asks[bool]:
-        """Whether a fit explains y beyond chance, and lacks nothing."""
+        """Whether a fit explains y beyond chance, and lacks nothing.
+
+        Where the entries of A depend on each other, other valleys explain much of y, too: descents from elsewhere tell.
+        """
+        everything = found.support.size >= self._unknowns
         if not (finish.applies(self.problem) and finish.promising(self.problem, found)):
+            return False
+        if everything and not self.entries.independent:
             return False
         return (yield from complete(self.problem, found))
 

@@ -35,7 +35,7 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
-from fastquad.engine.trust.evidence import SPARE_BITS, against_chance
+from fastquad.engine.trust.evidence import SPARE_BITS, against_chance, width_of
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
 from fastquad.noise import Noise
@@ -125,10 +125,22 @@ def promising(problem: Problem, found: Fit) -> bool:
     return beyond_chance(problem, found.support.size, found.r) > _FOUND
 
 
+def decides(problem: Problem, found: Fit) -> bool:
+    """Whether the curvature at a fit as it is says that its finish is near enough to x to end a solve."""
+    S = found.support
+    if found.steepness is not None or found.W.shape[1] not in (S.size, problem.n):
+        return True
+    W = found.W if found.W.shape[1] == S.size else found.W[:, S]
+    spare = max(1, problem.m - S.size + problem.turning)
+    curvature = np.linalg.eigvalsh(W.T @ W)[problem.turning :]
+    square = float(found.r @ found.r) / spare * float(np.sum(1 / np.maximum(4 * curvature, 1e-300)))
+    return square < (_BENT * float(np.linalg.norm(found.x))) ** 2
+
+
 def applies(problem: Problem) -> bool:
     """Whether x is described by coordinates that may be zero, and every measurement is sound."""
     sparse = problem.prior is None or problem.prior.kind == "sparse"
-    hidden = problem.outliers or problem.by_transform or problem.bilinear
+    hidden = problem.outliers or problem.by_transform or problem.bilinear or problem.matrix_free
     return sparse and not problem.noiseless and not hidden
 
 
@@ -298,8 +310,8 @@ class _Weighed:
                 weighed.append(_Weights.of(which, u, V))
         odds = _learnt_odds(weighed, groups.count, float(np.mean(found.x[S] ** 2)), freedom)
         target = z - r / weights
-        spread = float(np.mean((weights * (target - np.average(target, weights=weights**2))) ** 2))
-        nats, by_chance = against_chance(problem, S.size, math.sqrt(level), math.sqrt(spread))
+        spread = width_of(weights * (target - np.average(target, weights=weights**2)), math.sqrt(level))
+        nats, by_chance = against_chance(problem, S.size, math.sqrt(level), spread)
         sigma = math.sqrt(level * float(np.mean(weights**-2)))
         total = float(np.trace(cover))
         spread_of = total**2 / max(float(np.sum(cover**2)), 1e-300)
