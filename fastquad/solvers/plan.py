@@ -304,11 +304,7 @@ class Desk:
 
     def remember(self, found: Fit, method: str) -> None:
         """Keep a fit that did not end the solve, if it explains most so far: more free numbers always leave less."""
-
-        def rank(fit: Fit) -> tuple[float, float]:
-            return finish.beyond_chance(self.problem, fit.support.size, fit.r), -fit.residual
-
-        if self.best is None or rank(found) > rank(self.best):
+        if finish.explaining_more(self.problem, found, self.best) is found:
             self.best, self.best_method = found, method
 
     def judge(self, found: Fit, method: str) -> Asks[Outcome | None]:
@@ -341,7 +337,7 @@ class Desk:
         if self.guide is not None:
             return self.guide.give_up(self)
         explained = self.best is not None and (yield from self._explains(self.best))
-        if self.by_verbs is not None and not explained:
+        if self.by_verbs is not None and not (self.best is not None and finish.promising(self.problem, self.best)):
             return self.by_verbs
         notes = []
         if not affordable(self.problem):

@@ -120,6 +120,15 @@ def beyond_chance(problem: Problem, s: int, r: Float) -> float:
     return nats - by_chance
 
 
+def explaining_more(problem: Problem, found: Fit, best: Fit | None) -> Fit:
+    """The fit that explains more beyond chance, and of those that explain nothing the one that leaves less."""
+
+    def rank(fit: Fit) -> tuple[float, float]:
+        return beyond_chance(problem, fit.support.size, fit.r), -fit.residual
+
+    return found if best is None or rank(found) > rank(best) else best
+
+
 def promising(problem: Problem, found: Fit) -> bool:
     """Whether a fit as it is explains y beyond any choice: nothing is read for it."""
     return beyond_chance(problem, found.support.size, found.r) > _FOUND

@@ -30,7 +30,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Outcome, Steps
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
-from fastquad.solvers.parts.finish import finished
+from fastquad.solvers.parts.finish import explaining_more, finished
 from fastquad.solvers.parts.noise_fit import conclusion
 from fastquad.solvers.pursuit.search import Search
 from fastquad.solvers.pursuit.tuning import Level, levels
@@ -61,7 +61,7 @@ def run(
         for found in (yield from search.fits(noisy)):
             outcome = yield from conclusion(problem, entries, found, "pursuit", search.cache)
             if outcome is None or (outcome.noise is not None and not noisy):
-                best = found if best is None or found.residual < best.residual else best
+                best = explaining_more(problem, found, best)
             elif outcome.noise is None or problem.noise.given:
                 return outcome, best
             else:
