@@ -64,6 +64,11 @@ class Meters:
         The bus, of these n, whose angle is zero.
     left_out : list of str
         Meters of the net that are no measurements here: those of angles, and those out of service.
+
+    Examples
+    --------
+    >>> import pandapower.networks, fastquad as fq                     # doctest: +SKIP
+    >>> A, y, sigma, labels = fq.grids.from_pandapower(pandapower.networks.case30())   # doctest: +SKIP
     """
 
     A: SparseTensor
@@ -144,6 +149,11 @@ class State:
     """The voltages of a grid: magnitudes per unit, angles in degrees, their standard errors, buses and kV.
 
     `print` shows the buses in a table, `to_rows` has a dict for each.
+
+    Examples
+    --------
+    >>> meters = fq.grids.from_pandapower(net)                         # doctest: +SKIP
+    >>> print(meters.state(fq.solve(meters.A, meters.y)))              # doctest: +SKIP
     """
 
     vm_pu: Float
@@ -187,7 +197,7 @@ def from_pandapower(net: Any) -> Meters:
     of currents, with their `std_dev`. As in pandapower's own estimator, the power of a bus is a load, without its
     shunts, those of buses that switches join are added, and no power flows into the inner point of a transformer of
     three windings. Otherwise the results of the last power flow are the measurements: P and Q of all buses, shunts and
-    all, and at all sides of all lines, transformers and impedances, and all |V|².
+    all, and at all sides of all lines, transformers and impedances, and the squared magnitudes of all voltages.
 
     Parameters
     ----------

@@ -149,7 +149,15 @@ def _posterior_problems(prior: Prior, b: Float, a: float) -> list[str]:
 
 @dataclass(frozen=True)
 class NoiseCheck(PriorCheck):
-    """What `check_noise` found: `problems`, a sentence for each, and `ok`."""
+    """What `check_noise` found: `problems`, a sentence for each, and `ok`.
+
+    Examples
+    --------
+    >>> import fastquad as fq
+    >>> check = fq.testing.check_noise(fq.noise.Poisson(), [3.0, 10.0, 40.0], rng=0)
+    >>> check.ok, check.problems
+    (True, [])
+    """
 
 
 def check_noise(noise: Noise, z: ArrayLike, *, y: ArrayLike | None = None, rng: Any = None) -> NoiseCheck:

@@ -240,8 +240,11 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
         return x
 
     def admits(self, x: Float) -> bool:
-        """Whether x is a signal of this kind, to rounding."""
-        return True
+        """Whether x is a signal of this kind, to rounding: one of the `alphabet`, where there is one."""
+        if self.alphabet is None:
+            return True
+        off = np.abs(x[:, None] - self.alphabet).min(axis=1).max(initial=0.0)
+        return bool(off <= 1e-6 * float(np.abs(self.alphabet).max()))
 
     def freedom(self, x: Float) -> int:
         """The number of free parameters of a signal of this kind, at x."""

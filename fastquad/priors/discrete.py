@@ -81,9 +81,6 @@ class Discrete(Prior):
         rounded: Float = self.values[np.searchsorted(between, x)]
         return rounded
 
-    def admits(self, x: Float) -> bool:
-        return bool(np.abs(x - self.nearest(x)).max(initial=0.0) <= 1e-6 * float(np.abs(self.values).max()))
-
     def freedom(self, x: Float) -> int:
         """Zero: such a signal has no free parameters."""
         return 0

@@ -152,14 +152,17 @@ class Generative(Prior):
     @cached_property
     def range(self) -> BaseDecoder:
         """z ↦ signal, in the decoder's own precision."""
-        # A compiled network needs no checks, and is called as it is.
-        decoder = Checked(self.decoder) if self.decoder.compiled() is None else self.decoder
-        return Normalized(decoder) if self.normalize else decoder
+        return self._called(self.decoder)
 
     @cached_property
     def fast(self) -> BaseDecoder:
         """The same in float32, where the decoder can: for searching, not for the last digits."""
-        return self.range.astype(np.float32)
+        return self._called(self.decoder.astype(np.float32))
+
+    def _called(self, decoder: BaseDecoder) -> BaseDecoder:
+        """A decoder as methods call it: a compiled network as it is, for it needs no checks."""
+        decoder = Checked(decoder) if decoder.compiled() is None else decoder
+        return Normalized(decoder) if self.normalize else decoder
 
     @cached_property
     def directions(self) -> BaseDecoder:

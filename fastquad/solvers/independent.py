@@ -70,7 +70,8 @@ def quick_pursuit(desk: Desk) -> Stage:
     ]
     if not levels or not (yield from _looks_sparse(desk)):
         return None
-    outcome = yield from _pursuit(desk, levels, noisy=desk.problem.noise.given and not desk.believes)
+    noisy = desk.problem.noise.given and not desk.believes
+    outcome = yield from _pursuit(desk, levels, noisy, quick=not noisy)
     _warm(desk)
     return outcome
 
@@ -87,12 +88,12 @@ def pursue(desk: Desk) -> Stage:
     return outcome
 
 
-def _pursuit(desk: Desk, levels: Iterable[tuning.Level], noisy: bool) -> Stage:
+def _pursuit(desk: Desk, levels: Iterable[tuning.Level], noisy: bool, quick: bool = False) -> Stage:
     from fastquad.solvers.pursuit import solver as pursuit
 
     if desk.search is None:
         desk.search = yield from pursuit.Search.begin(desk.problem, desk.entries, desk.cache)
-    outcome, best = yield from pursuit.run(desk.problem, desk.entries, desk.search, levels, noisy)
+    outcome, best = yield from pursuit.run(desk.problem, desk.entries, desk.search, levels, noisy, quick)
     if outcome is None and best is not None:
         return (yield from desk.judge(best, "pursuit"))
     return outcome

@@ -2,8 +2,7 @@
 
     x0                  where it is given
     synchronised        the products of coordinates that some matrix sees together, by linear least squares; then a
-    phase
-                        and a length for each (`fastquad.numerics.synchronise`). For kinds that are stored sparse
+                        phase and a length for each (`fastquad.numerics.synchronise`). For kinds that are stored sparse
     constant            c·(1, …, 1), with the c that fits best: the flat start of a power grid
     random              where these fail
 
@@ -42,7 +41,8 @@ def search(problem: Problem) -> Asks[Outcome]:
     normals, told = Normals.of(problem), level(problem)
     constant = _constant(problem, 1.0)
     sizes = yield Sizes(problem.x0 if problem.x0 is not None else problem.completed(constant * problem.phi))
-    weights = 1 / told if problem.noise.unequal and told is not None else rows_scaled(sizes)
+    # Far from x a row is wrong by a share of its terms, whatever its noise is.
+    weights = rows_scaled(sizes if told is None else np.hypot(sizes, told))
     best: Found | None = None
     starts = [problem.completed(problem.x0)] if problem.x0 is not None else (yield from _starts(normals, weights))
     tried = 0

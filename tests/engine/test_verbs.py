@@ -10,6 +10,7 @@ import fastquad as fq
 from fastquad.engine.digest import digest
 from fastquad.engine.driver import drive, finish
 from fastquad.engine.encoding import Encoder, decoded, dense
+from fastquad.engine.problem import Problem
 from fastquad.engine.run import Limits, Run
 from fastquad.engine.steps import End, Outcome, Step
 from fastquad.measurements.contractions import Along, Gradient, Gram, Measure
@@ -170,15 +171,8 @@ def test_a_batch_shares_a_pass(kind):
         yield Step(x, 1.0)
         return Outcome(x, 1.0, End.MAX_ITER)
 
-    said = {
-        "noise": fq.noise.Gaussian(),
-        "sigma": 0.0,
-        "turning": 0,
-        "gauge": "sign",
-        "by_verbs": False,
-        "matrix_free": False,
-    }
-    problem = type("Problem", (), {"m": M, "n": N, "dtype": A.dtype, **said})()
+    rng = np.random.default_rng(0)
+    problem = Problem(M, N, np.ones(M), A.dtype, None, None, None, fq.noise.Gaussian(), 1e-8, rng, 1 << 30)
     solutions = drive(A, [Run(problem, steps(x), "toy", Limits(), signal=i) for i, x in enumerate(points)])
     assert [solution.n_passes for solution in solutions] == [pytest.approx(3.0)] * 3
     for x, answer in zip(points, seen[:3], strict=True):

@@ -147,9 +147,9 @@ def decides(problem: Problem, found: Fit) -> bool:
 
 
 def applies(problem: Problem) -> bool:
-    """Whether x is described by coordinates that may be zero, and every measurement is sound."""
+    """Whether x is described by coordinates that may be zero, every measurement is sound, and A has products."""
     sparse = problem.prior is None or problem.prior.kind == "sparse"
-    hidden = problem.outliers or problem.by_transform or problem.bilinear or problem.matrix_free
+    hidden = problem.outliers or problem.by_transform or problem.matrix_free or problem.bilinear
     return sparse and not problem.noiseless and not hidden
 
 

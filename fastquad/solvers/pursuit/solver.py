@@ -43,18 +43,18 @@ _UNCHANGED_LEVELS = 1
 
 
 def run(
-    problem: Problem, entries: Entries, search: Search, levels: Iterable[Level], noisy: bool = True
+    problem: Problem, entries: Entries, search: Search, levels: Iterable[Level], noisy: bool = True, quick: bool = False
 ) -> Asks[tuple[Outcome | None, Fit | None]]:
     """Pursuit on these levels: the outcome that ends the solve, or the best fit.
 
     A support that lacks a few small coordinates looks like noise. So where no noise level was given, what looks like it
     is taken for it only when a further level, or the end, has brought nothing better. Without `noisy` only what fits
-    exactly is looked for, and the search ends with the first support that is beyond chance.
+    exactly is looked for. A `quick` search ends with the first support that is beyond chance.
     """
     best: Fit | None = None
     likely: Outcome | None = None
     unchanged = 0
-    search.quick = not noisy
+    search.quick = quick
     for level in levels:
         yield from search.level(level)
         before = np.inf if likely is None else likely.residual
