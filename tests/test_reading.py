@@ -1,4 +1,4 @@
-"""What one must read: how many files a default solve enters and loads, and how long the core is that docs/walk.md names.
+"""What one must read: how many files a default solve enters and loads, and how long the core of docs/walk.md is.
 
 A file that creeps into every solve makes each of these numbers larger. When one of them must grow, say why here.
 """
