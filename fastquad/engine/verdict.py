@@ -254,12 +254,6 @@ def _stagnated(case: _Case) -> Asks[Verdict | None]:
     return None if float(np.linalg.norm(step)) < tol.BOTTOM * left * math.sqrt(S.size) else stagnated
 
 
-def _undecided(case: _Case) -> Asks[Verdict]:
-    """The verdict on an answer that noise of the given level explains, and that chance may as well."""
-    yield from ()
-    return Verdict(Status.UNDECIDED, noted(case.outcome, _MAY_BE_CHANCE))
-
-
 def _in_noise(case: _Case) -> Asks[Verdict]:
     """The verdict on signal in noise; if what was taken for noise is signal, on the signal that explains it."""
     from fastquad.engine.trust.in_noise import judge_in_noise
@@ -268,6 +262,8 @@ def _in_noise(case: _Case) -> Asks[Verdict]:
     found = verdict.outcome
     if found.x is not case.outcome.x and exact_enough(case.problem, found.residual):
         return (yield from _certified(_Case(case.problem, found)))
+    if verdict.status is Status.CONVERGED and case.given_up and case.by_chance:
+        return Verdict(Status.UNDECIDED, replace(found, note=f"{found.note} {_MAY_BE_CHANCE}".strip()))
     prior = case.problem.prior
     if verdict.status is Status.CONVERGED and (prior is None or prior.kind == "sparse"):
         found.proof = yield from certified_radius(case.problem, found.x)
@@ -287,6 +283,5 @@ _RULES: tuple[tuple[Callable[[_Case], bool], Callable[[_Case], Asks[Verdict | No
     (lambda case: case.end not in (End.CONVERGED, End.STAGNATED), _as_it_ended),
     (lambda case: case.unfitted, _stagnated),
     (lambda case: not case.determined, _undetermined),
-    (lambda case: case.given_up and case.by_chance, _undecided),
     (lambda case: True, _in_noise),
 )

@@ -35,9 +35,8 @@ from fastquad.engine.steps import Stage as Announced
 from fastquad.engine.verdict import exact_enough, products_affordable
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.solvers.base import Solver, options
-from fastquad.solvers.parts import finish
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
-from fastquad.solvers.parts.noise_fit import complete, conclusion
+from fastquad.solvers.parts.noise_fit import complete, conclusion, explaining_more, promising
 from fastquad.typing import Asks, Float
 
 if TYPE_CHECKING:
@@ -180,7 +179,9 @@ def search(problem: Problem, table: tuple[Stage, ...] = PLAN) -> Steps:
         outcome = yield from desk.give_up()
     if not desk.looked or exact_enough(problem, outcome.residual):
         return outcome
-    return (yield from finish.finished(problem, desk.entries, outcome, desk.cache))
+    from fastquad.solvers.parts.finish import finished
+
+    return (yield from finished(problem, desk.entries, outcome, desk.cache))
 
 
 # -- what stages share --------------------------------------------------------------------------------------------
@@ -304,7 +305,7 @@ class Desk:
 
     def remember(self, found: Fit, method: str) -> None:
         """Keep a fit that did not end the solve, if it explains most so far: more free numbers always leave less."""
-        if finish.explaining_more(self.problem, found, self.best) is found:
+        if explaining_more(self.problem, found, self.best) is found:
             self.best, self.best_method = found, method
 
     def judge(self, found: Fit, method: str) -> Asks[Outcome | None]:
@@ -313,37 +314,28 @@ class Desk:
         # Do not accept an unweighted fit under noise if some measurements count less than others.
         if outcome is not None and (outcome.noise is None or not (self.believes or self.weighs)):
             return outcome
-        if (yield from self._explains(found)) and finish.decides(self.problem, found):
-            ended = yield from finish.finish(self.problem, found.x, found.support, self.cache)
-            if ended is not None and ended.found and ended.decided:
-                return finish.outcome(self.problem, self.entries, ended, method)
+        if promising(self.problem, found):
+            from fastquad.solvers.parts.finish import ending
+
+            outcome = yield from ending(self.problem, self.entries, found, self.cache, method)
+            if outcome is not None:
+                return outcome
         self.remember(found, method)
         return None
-
-    def _explains(self, found: Fit) -> Asks[bool]:
-        """Whether a fit explains y beyond chance, and lacks nothing.
-
-        Where the entries of A depend on each other, other valleys explain much of y, too: descents from elsewhere tell.
-        """
-        everything = found.support.size >= self._unknowns
-        if not (finish.applies(self.problem) and finish.promising(self.problem, found)):
-            return False
-        if everything and not self.entries.independent:
-            return False
-        return (yield from complete(self.problem, found))
 
     def give_up(self) -> Asks[Outcome]:
         """The best answer so far, which proves nothing."""
         if self.guide is not None:
             return self.guide.give_up(self)
-        explained = self.best is not None and (yield from self._explains(self.best))
-        if self.by_verbs is not None and not (self.best is not None and finish.promising(self.problem, self.best)):
+        best = self.best if self.best is not None and promising(self.problem, self.best) else None
+        if self.by_verbs is not None and best is None:
             return self.by_verbs
         notes = []
         if not affordable(self.problem):
             notes.append("AMP was left out: its n×n matrices do not fit in `memory`.")
         if not self.persistent:
             notes.append("Nothing was found by default: to search on, give `max_passes`, or noise=0 where y is exact.")
+        explained = best is not None and (yield from complete(self.problem, best))
         if self.messages is not None and self.messages.best is not None and self.believes and not explained:
             outcome = self.messages.give_up()
         elif self.best is not None:
@@ -365,6 +357,7 @@ def guided(problem: Problem) -> bool:
 
 def by_verbs(desk: Desk) -> Asks[Outcome | None]:
     """Descents by the verbs of the Jacobian; what they end at is kept where it explains y no better than chance."""
+    from fastquad.solvers.parts import finish
     from fastquad.solvers.verbs import search
 
     problem = desk.problem

@@ -33,7 +33,7 @@ from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.solvers import vamp
 from fastquad.solvers.parts import weighing
 from fastquad.solvers.parts.descent import Fit, fit
-from fastquad.solvers.parts.finish import promising
+from fastquad.solvers.parts.noise_fit import promising
 from fastquad.solvers.plan import Desk
 from fastquad.typing import Asks, Float
 

@@ -22,7 +22,7 @@ from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust.by_verbs import level
 from fastquad.engine.verbs import RULE, Found, Normals, descend, rows_scaled
 from fastquad.measurements.contractions import Measure, Sizes, SparseMatrices
-from fastquad.solvers.parts.finish import beyond_chance
+from fastquad.solvers.parts.noise_fit import beyond_chance
 from fastquad.typing import Asks, Float
 
 # The relative residual, of rows divided by the size of their terms, at which a fit is exact: rounding leaves 1e-15.

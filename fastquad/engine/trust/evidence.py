@@ -90,8 +90,8 @@ def against_chance(problem: Problem, s: int, noise: float, spread: float | None 
     """How improbable it is that a wrong signal leaves only this noise, and what chance can do, both in nats.
 
     A signal in a wrong valley, or on wrong coordinates, leaves an equation at the level of the noise with a chance of
-    about σ over the `spread` of y, and those to spare all at once. Up to 2^s signals differ in signs, which linear terms
-    determine, and C(n, s) in their supports. `s` counts free real numbers.
+    about σ over the `spread` of y, and those to spare all at once. Up to 2^s signals differ in signs, which linear
+    terms determine, and C(n, s) in their supports. `s` counts free real numbers.
     """
     width = 1 + problem.turning
     ratio = max((width_of(problem.y, noise) if spread is None else spread) / max(noise, 1e-300), 1.0)

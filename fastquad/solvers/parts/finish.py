@@ -35,7 +35,7 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
-from fastquad.engine.trust.evidence import SPARE_BITS, against_chance, width_of
+from fastquad.engine.trust.evidence import against_chance, width_of
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
 from fastquad.noise import Noise
@@ -46,6 +46,7 @@ from fastquad.numerics.levenberg_marquardt import Rule, turned
 from fastquad.numerics.small import with_small_ones
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
 from fastquad.solvers.parts.likelihood import Bottom, bottom
+from fastquad.solvers.parts.noise_fit import FOUND, complete
 from fastquad.typing import Asks, Float, Indices
 
 # Where a step would move x by less than a hundredth of its standard errors: lower the square of the residual, in units
@@ -54,8 +55,6 @@ _HUNDREDTH = 1e-4
 # The largest number of supports that are tried: of 480 finishes, noise 1e-9 to .3, all but 2 ended within 6. (A guess
 # of what is worth trying: the last one is taken.)
 _ROUNDS = 8
-# The evidence beyond all choices that makes an answer found, in nats: 20 bits, one chance in a million.
-_FOUND = SPARE_BITS * math.log(2)
 # The share of the squared error by undecided coordinates up to which no other estimate is much better. A guess: the
 # error is then at most 5 % above that of one who knows the support.
 _DECIDED = 0.1
@@ -99,7 +98,7 @@ class Finish:
     @property
     def found(self) -> bool:
         """Whether the answer explains y beyond any choice of support and valley."""
-        return self.evidence > _FOUND
+        return self.evidence > FOUND
 
     @property
     def decided(self) -> bool:
@@ -108,33 +107,7 @@ class Finish:
         return self.open <= _DECIDED and self.error < _BENT
 
 
-def beyond_chance(problem: Problem, s: int, r: Float) -> float:
-    """The nats by which a fit on s coordinates explains y beyond any choice of support and valley, given what it leaves.
-
-    A fit with as many free numbers as measurements explains nothing, whatever it leaves.
-    """
-    spare = problem.m - s + problem.turning
-    if spare <= 0:
-        return -math.inf
-    nats, by_chance = against_chance(problem, s, float(np.linalg.norm(r)) / math.sqrt(spare))
-    return nats - by_chance
-
-
-def explaining_more(problem: Problem, found: Fit, best: Fit | None) -> Fit:
-    """The fit that explains more beyond chance, and of those that explain nothing the one that leaves less."""
-
-    def rank(fit: Fit) -> tuple[float, float]:
-        return beyond_chance(problem, fit.support.size, fit.r), -fit.residual
-
-    return found if best is None or rank(found) > rank(best) else best
-
-
-def promising(problem: Problem, found: Fit) -> bool:
-    """Whether a fit as it is explains y beyond any choice: nothing is read for it."""
-    return beyond_chance(problem, found.support.size, found.r) > _FOUND
-
-
-def decides(problem: Problem, found: Fit) -> bool:
+def _near(problem: Problem, found: Fit) -> bool:
     """Whether the curvature at a fit as it is says that its finish is near enough to x to end a solve."""
     S = found.support
     if found.steepness is not None or found.W.shape[1] not in (S.size, problem.n):
@@ -202,6 +175,21 @@ def outcome(problem: Problem, entries: Entries | None, found: Finish, method: st
         fit.x, fit.residual, End.CONVERGED, s, note, found.sigma, error, stderr, method=method, entries=entries,
         model=found.noise,
     )  # fmt: skip
+
+
+def ending(problem: Problem, entries: Entries, found: Fit, cache: GrowingBlock, method: str) -> Asks[Outcome | None]:
+    """The outcome where a fit that is beyond chance ends the solve: it lacks nothing, and is near enough to x.
+
+    Where the entries of A depend on each other, other valleys of a fit on all coordinates explain much of y, too.
+    """
+    everything = found.support.size >= problem.unknowns - len(problem.fixed)
+    if not applies(problem) or (everything and not entries.independent) or not _near(problem, found):
+        return None
+    if not (yield from complete(problem, found)):
+        return None
+    ended = yield from finish(problem, found.x, found.support, cache)
+    good = ended is not None and ended.found and ended.decided
+    return outcome(problem, entries, ended, method) if ended is not None and good else None
 
 
 def finished(problem: Problem, entries: Entries | None, given: Outcome, cache: GrowingBlock) -> Asks[Outcome]:

@@ -30,8 +30,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Outcome, Steps
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
-from fastquad.solvers.parts.finish import explaining_more, finished
-from fastquad.solvers.parts.noise_fit import conclusion
+from fastquad.solvers.parts.noise_fit import conclusion, explaining_more
 from fastquad.solvers.pursuit.search import Search
 from fastquad.solvers.pursuit.tuning import Level, levels
 from fastquad.typing import Asks
@@ -113,4 +112,7 @@ class Pursuit(Solver):
         if outcome is None:
             assert best is not None
             outcome = Outcome(best.x, best.residual)
+
+        from fastquad.solvers.parts.finish import finished
+
         return (yield from finished(problem, entries, outcome, search.cache))
