@@ -94,6 +94,7 @@ _FIRST_LEVEL, _PURSUIT = 1 / 2, 1 / 3
 
 PLAN: tuple[Stage, ...] = (
     Stage("any", "points", "x counts points", "points:points", lambda d: d.problem.prior is not None),
+    Stage("any", "through a transform", "a prior and intensities", "through:message_passing", lambda d: d.through),
     Stage("verbs", "verbs", "sparse A, or functions", "plan:by_verbs"),
     Stage("prior", "check", "what AMP cannot do", "amp.guided:check"),
     Stage("any", "look", "a sample of A's entries", "plan:look"),
@@ -249,6 +250,11 @@ class Desk:
         return "few" if self.shape < _FIRST_LEVEL else "many"
 
     @property
+    def through(self) -> bool:
+        """Whether a prior is known of x, and intensities through a fast transform."""
+        return self.problem.by_transform and self.problem.prior is not None and not self.problem.fixed
+
+    @property
     def started(self) -> bool:
         """Whether the user gave a start."""
         return self.problem.x0 is not None
@@ -293,6 +299,11 @@ class Desk:
         return self.problem.noiseless or self.problem.max_passes is not None
 
     @property
+    def could_go_on(self) -> bool:
+        """Whether it would search longer if it were `persistent`."""
+        return not self.persistent and bool({"independent", "weighed"} & self._of_entries)
+
+    @property
     def weighs(self) -> bool:
         """Whether some measurements count less than others."""
         return self.problem.outliers or self.problem.noise.unequal or self.problem.noise.reweighs
@@ -333,8 +344,9 @@ class Desk:
         notes = []
         if not affordable(self.problem):
             notes.append("AMP was left out: its n×n matrices do not fit in `memory`.")
-        if not self.persistent:
-            notes.append("Nothing was found by default: to search on, give `max_passes`, or noise=0 where y is exact.")
+        if self.could_go_on:
+            exact = "" if self.problem.noise.given else ", or noise=0 if y is exact"
+            notes.append(f"A longer search was left out: to allow it, give `max_passes`{exact}.")
         explained = best is not None and (yield from complete(self.problem, best))
         if self.messages is not None and self.messages.best is not None and self.believes and not explained:
             outcome = self.messages.give_up()

@@ -30,7 +30,7 @@ from fastquad.measurements.contractions import Block, Diagonals, Factors, Produc
 from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.levenberg_marquardt import Rule, on_block
 from fastquad.numerics.symmetry import turned_at_weakest
-from fastquad.solvers import vamp
+from fastquad.solvers import intensities
 from fastquad.solvers.parts import weighing
 from fastquad.solvers.parts.descent import Fit, fit
 from fastquad.solvers.parts.noise_fit import promising
@@ -66,8 +66,8 @@ def too_large(desk: Desk) -> Stage:
     """Note that no method but VAMP was tried."""
     p = desk.problem
     yield Note(
-        f"The other methods need the products of x, {p.m}×{p.n} numbers, which do not fit in `memory`: only vector "
-        "approximate message passing was tried. Use more masks, or start near x (x0)."
+        f"Only vector approximate message passing was tried. The other methods need the products of x, {p.m}×{p.n} "
+        "numbers, which do not fit in `memory`."
     )
     return None
 
@@ -103,15 +103,14 @@ def message_passing(desk: Desk) -> Stage:
     transform = yield Factors()
     if transform is None or problem.fixed:
         return None
-    data = vamp.Lengths.of(transform, problem.y)
+    data = intensities.Intensities.of(transform, problem.y)
+    signal = intensities.Gaussian(data.s2)
     everything = np.arange(problem.n)
     best: Fit | None = None
-    charged = 0
-    for start, damping in vamp.attempts(data, problem.rng):
-        estimate = vamp.run(data, start, damping)
-        yield Reread(data.B.products - charged)
-        charged = data.B.products
-        if estimate.gap > vamp.NEAR:
+    for setting in intensities.attempts(data, problem.rng):
+        estimate = intensities.run(data, signal, setting)
+        yield Reread(data.B.uncharged())
+        if estimate.gap > intensities.NEAR:
             continue
         found = yield from fit(problem, estimate.x, everything, desk.rule, desk.cache)
         outcome = yield from desk.judge(found, "vamp")
@@ -237,7 +236,7 @@ def _spectral_vector(problem: Problem, sizes: Float) -> Asks[Float]:
         u = u / u.mean()
         # Sums of R terms have the variance 2/R for real Gaussian vectors.
         rank = float(np.clip(2 / max(float(np.var(u)), 1e-12), 1, problem.n))
-        weights = vamp.spectral_weights(u, problem.m * rank / problem.n) / traces
+        weights = intensities.spectral_weights(u, problem.m * rank / problem.n) / traces
     return leading_eigenvector((yield WeightedSum(weights)))
 
 

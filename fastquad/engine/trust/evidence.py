@@ -165,8 +165,8 @@ def short_of(bits: Float, s: int, width: int, choices: float) -> str:
     if spare >= needed:
         return ""
     return (
-        f"The measurements to spare say {spare:.0f} bits, because they take few values, and {needed:.0f} are needed to "
-        "rule out that another signal fits by chance."
+        f"The measurements take few values: those beyond the unknowns give {spare:.0f} bits of evidence, and "
+        f"{needed:.0f} bits are needed to rule out that another signal fits by chance."
     )
 
 
