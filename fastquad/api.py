@@ -215,10 +215,13 @@ class _Checked:
 
     def __init__(self, given: Given) -> None:
         A, prior = given.A, given.prior
+        _check_prior(prior, A.n)
+        if prior is not None and A.shape_of_x is not None:
+            prior = prior.shaped(A.shape_of_x)
+            given = replace(given, prior=prior)
         self.given, self.A, self.room = given, A, given.room
         self.Y, self.batch = arguments.data(given.y, A.m)
         b = len(self.Y)
-        _check_prior(prior, A.n)
         self.fixed = {**(getattr(prior, "fixed", None) or {}), **A.fixed}
         self.alone = None if A.groups is None else Groups(A.groups)
         self.groups = self.alone
@@ -249,10 +252,11 @@ class _Checked:
         """The problem of the i-th signal, and the method on it."""
         A, y, noise, little = self.A, self.Y[i], self.noise, _says_little(prior)
         problem = Problem(
-            m=A.m, n=A.n, y=y, dtype=A.dtype, prior=prior, x0=None if self.X0 is None else self.X0[i],
-            norm=self.norms[i], noise=noise, tol=self.tol, rng=self.rngs[i], memory=self.room, resume=resume,
+            m=A.m, n=A.n, y=y, dtype=A.dtype, prior=None if prior is None else prior.seeded(self.rngs[i]),
+            x0=None if self.X0 is None else self.X0[i], norm=self.norms[i], noise=noise, tol=self.tol,
+            rng=self.rngs[i], memory=self.room, resume=resume,
             fixed=self.fixed, bilinear=A.bilinear, groups=groups, gauge=A.gauge, max_passes=self.limits.max_passes,
-            by_transform=A.by_transform and little,
+            by_transform=A.by_transform,
             by_verbs=A.by_verbs and not (noise.robust or noise.reweighs) and _says_little(prior, fixed=True),
             gram=A.gram_kind, matrix_free=A.matrix_free and little and not self.fixed and not noise.reweighs,
             only_verbs=A.only_verbs,

@@ -36,7 +36,7 @@ from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.certificate import Certificate, Doubt
-from fastquad.engine.trust.evidence import SURE, bits_of, short_of
+from fastquad.engine.trust.evidence import SURE, against_chance, bits_of, short_of
 from fastquad.engine.trust.factored import Factored
 from fastquad.engine.trust.gauge import Gauge
 from fastquad.engine.verbs import Normals, descend, rows_scaled
@@ -307,6 +307,19 @@ def doubt_by_verbs(problem: Problem, outcome: Outcome, level: float | None) -> A
     return Doubt(reason, error, stderr, rival=case.rival)
 
 
+def twin_by_verbs(problem: Problem, outcome: Outcome) -> Asks[Doubt]:
+    """Whether a signal that measurements often confuse with x fits as well as a posterior mean does."""
+    case = yield from _case(problem, outcome.x)
+    level = np.full(problem.m, max(float(np.std(case.r)), 1e-300))
+    delta = level if problem.noise.exact or not problem.noise.given else problem.deviations(case.r)
+    likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + tol.LIKELY / problem.m)
+    apart = max(tol.APART_IN_NOISE, tol.FEW_ERRORS * (outcome.error or 0.0))
+    # What nothing measures is the prior's alone.
+    reason = case.dark() or case.twin(delta, likely, apart)
+    yield Reread(case.forms.uncharged())
+    return Doubt(reason, outcome.error or 0.0, case.x, rival=case.rival)
+
+
 def _doubt(case: _Case, delta: Float, apart: float) -> str:
     """Why another signal may be right, in noise."""
     dark = case.dark()
@@ -430,7 +443,8 @@ def _in_noise(case: _Case, J: Factored, outcome: Outcome, told: Float | None) ->
         # With few degrees of freedom the level itself is uncertain: the variance of Student's distribution.
         wider = math.sqrt(spare / (spare - 2)) if spare > 2 else math.inf
         outcome = _with_errors(case, J, outcome, sigma * min(wider, 10.0), sigma)
-        if outcome.residual > tol.LEFT:
+        nats, by_chance = against_chance(problem, problem.n - len(problem.fixed), sigma)
+        if nats < by_chance and not J.normals.determined:
             return Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_NOT_FITTED}".strip())
         # −spare/2 ln RSS of both differ by less.
         bound = square * math.exp(2 * SURE / spare)

@@ -223,11 +223,15 @@ class Local:
     # -- coordinates that are zero ----------------------------------------------------------------------------
 
     def unseen(self) -> str:
-        """Whether the value of a zero coordinate changes nothing."""
+        """Whether the value of a zero coordinate changes nothing; in noise, a value as large as those of x have.
+
+        Smaller ones that noise hides are no other signal: they are part of the error.
+        """
         others = self.answer.outside
         if not self.answer.whole or others.size == 0:  # a few measurements have shown the contrary
             return ""
-        t = self.measure.apart * self.norm
+        typical = 1 / math.sqrt(max(1, self.answer.s)) if self.measure.noisy else 0.0
+        t = max(self.measure.apart, typical) * self.norm
         sizes = [np.sqrt(squares(part)[others]) for part in (self.answer.W, self.diagonals)]
         if (np.abs(2 * t * sizes[0] - t * t * sizes[1]) > 2 * math.sqrt(self.m) * self.most).all():
             return ""

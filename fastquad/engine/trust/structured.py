@@ -17,6 +17,7 @@ import numpy as np
 
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
+from fastquad.engine.requests import answered_by
 from fastquad.engine.trust.answer import Answer
 from fastquad.engine.trust.candidates import cancelling, linear, linear_anywhere, moved, relabelled, weak
 from fastquad.engine.trust.certificate import Certificate, certify
@@ -169,7 +170,7 @@ def _certify_in_columns(
     block = yield Compress(C)
     tensor = RawTensor(np.ascontiguousarray(block, dtype=np.float64))
     inner = replace(problem, n=z.size, prior=None, x0=None, fixed={})
-    found = _answered(tensor, certify(inner, z))
+    found = answered_by(lambda request: request.answer(tensor, 1), certify(inner, z))
     if found.status is Status.EXACT and not every and entries is not None and not entries.independent:
         found = found._replace(
             status=Status.UNDECIDED, doubt="A is not random, and it is too large for a search for other signals."
@@ -193,14 +194,3 @@ def _moved(problem: Problem, found: Certificate, entries: Entries | None) -> Ask
         if doubt and tests.twin is not None and prior.freedom(tests.twin) <= prior.freedom(found.x) + 1:
             return found._replace(status=Status.AMBIGUOUS, doubt=doubt, twin=tests.twin)
     return found
-
-
-def _answered(tensor: RawTensor, routine: Asks[Certificate]) -> Certificate:
-    """The result of a generator, whose requests are answered from a tensor in memory."""
-    answer = None
-    while True:
-        try:
-            request = routine.send(answer)
-        except StopIteration as end:
-            return end.value
-        answer = request.answer(tensor, 1)

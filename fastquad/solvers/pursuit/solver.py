@@ -30,8 +30,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Outcome, Steps
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
-from fastquad.solvers.parts.finish import finished
-from fastquad.solvers.parts.noise_fit import conclusion
+from fastquad.solvers.parts.noise_fit import conclusion, explaining_more
 from fastquad.solvers.pursuit.search import Search
 from fastquad.solvers.pursuit.tuning import Level, levels
 from fastquad.typing import Asks
@@ -61,7 +60,7 @@ def run(
         for found in (yield from search.fits(noisy)):
             outcome = yield from conclusion(problem, entries, found, "pursuit", search.cache)
             if outcome is None or (outcome.noise is not None and not noisy):
-                best = found if best is None or found.residual < best.residual else best
+                best = explaining_more(problem, found, best)
             elif outcome.noise is None or problem.noise.given:
                 return outcome, best
             else:
@@ -113,4 +112,7 @@ class Pursuit(Solver):
         if outcome is None:
             assert best is not None
             outcome = Outcome(best.x, best.residual)
+
+        from fastquad.solvers.parts.finish import finished
+
         return (yield from finished(problem, entries, outcome, search.cache))
