@@ -9,7 +9,6 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.util.math import get_node_equation_number
 
-
 # Names of functions, after which browsers leave no space: log n is no product.
 _FUNCTION = re.compile(r"(<mi>(?:log|ln|exp|det|max|min)</mi>)(?=<m[inrs])")
 
