@@ -184,8 +184,8 @@ def _another(case: Search) -> Asks[str]:
 
 def _apart(answer: Answer, delta: Float) -> float:
     """How far another signal is at least: farther than what the rounding of A leaves open of any one coordinate."""
-    sizes = np.sqrt(np.einsum("ij,ij->j", answer.columns, answer.columns))
-    seen = 2 * float(np.linalg.norm(answer.z)) * float(np.median(sizes)) if answer.s else 0.0
+    sizes = np.sort(np.einsum("ij,ij->j", answer.columns, answer.columns))
+    seen = 2 * float(np.linalg.norm(answer.z)) * math.sqrt(float(sizes[sizes.size // 2])) if answer.s else 0.0
     open_to = math.sqrt(float(delta @ delta)) / max(seen, 1e-300)
     return min(max(tol.APART, tol.TIMES_ROUNDING * open_to), tol.APART_IN_NOISE)
 
