@@ -12,7 +12,8 @@ import numpy as np
 
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
-from fastquad.measurements.contractions import FirstProducts, Matrices, WeightedSum
+from fastquad.measurements.contractions import Block, Cells, FirstProducts, Matrices, WeightedSum
+from fastquad.measurements.dense.layout import packed_rows
 from fastquad.typing import Asks, Float, Indices, T
 
 
@@ -36,6 +37,8 @@ def of_rows(tests: Asks[T], rows: Indices, m: int) -> Asks[T]:
         elif isinstance(request, FirstProducts):
             some = rows[: request.count]
             answer = (yield FirstProducts(request.x, int(some[-1]) + 1))[some]
+        elif isinstance(request, Cells):  # of all coordinates
+            answer = packed_rows((yield Block(request.members))[rows])
         elif isinstance(request, Matrices):
             parts: list[Float] = []
             for row in rows[request.first : request.last]:

@@ -20,8 +20,8 @@ from fastquad.typing import Float, Indices
 
 #: The number of entries of the packed layout in a task that adds to a sum: half a megabyte of doubles.
 _SUM_ENTRIES = 1 << 16
-# A pass takes less time than to gather more than this part of the rows (measured on Zen 5, n = 400 and 700): where A comes
-# from memory, by the size of its entries; a fifth elsewhere.
+# A pass takes less time than to gather more than this part of the rows (measured on Zen 5, n = 400 and 700): where A
+# comes from memory, by the size of its entries; a fifth elsewhere.
 _GATHERED = {8: 8, 4: 11, 2: 14}
 # Passes that it takes to gather as many entries as A has, one by one.
 _GATHERING = 8.0
@@ -161,6 +161,8 @@ class PackedTensor(StoredTensor):
         return out
 
     def _cells(self, members: Indices, new: int, n_threads: int) -> Float:
+        if new == self.n and (members == np.arange(self.n)).all():
+            return self.blocks
         where = cells_at(members, new, self.n)
         out = np.empty((self._units, where.size, LANES), dtype=self.dtype)
 
