@@ -39,7 +39,7 @@ from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.by_verbs import NOT_SHOWN, certify_by_verbs, judge_factored
 from fastquad.engine.trust.certificate import Certificate, certify, doubt_zero
-from fastquad.engine.trust.evidence import SPARE_NATS, against_chance
+from fastquad.engine.trust.evidence import against_chance
 from fastquad.engine.trust.in_noise import Verdict, judge_in_noise, noted, small, with_second
 from fastquad.engine.trust.proof import certified_radius, prove
 from fastquad.engine.trust.search import along_free, to_refute
@@ -222,13 +222,13 @@ def _stagnated(case: _Case) -> Asks[Verdict | None]:
     spare = problem.m - case.free + problem.turning
     left = outcome.residual * float(np.linalg.norm(problem.y)) / math.sqrt(spare)
     nats, by_chance = against_chance(problem, case.free, left)
-    if nats < by_chance + SPARE_NATS or not products_affordable(problem):
+    if nats < by_chance + tol.SPARE_NATS or not products_affordable(problem):
         return stagnated
     W = yield Products(outcome.x)
     S = np.setdiff1d(np.flatnonzero(outcome.x), problem.known)
     step = W[:, S] @ np.linalg.lstsq(W[:, S], W @ outcome.x - problem.y, rcond=1e-10)[0]
     # A step that changes the measurements by less than their noise changes x by less than its error.
-    return None if float(np.linalg.norm(step)) < tol.BOTTOM * left * math.sqrt(S.size) else stagnated
+    return None if float(np.linalg.norm(step)) < tol.PART * left * math.sqrt(S.size) else stagnated
 
 
 def _in_noise(case: _Case) -> Asks[Verdict]:

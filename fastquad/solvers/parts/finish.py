@@ -36,7 +36,8 @@ from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.evidence import SPARE_BITS, against_chance
+from fastquad.engine.trust.evidence import against_chance
+from fastquad.engine.trust.tolerances import SPARE_BITS
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
 from fastquad.noise import Noise
