@@ -426,7 +426,7 @@ def _in_noise(case: _Case, J: Factored, outcome: Outcome, told: Float | None) ->
         # With few degrees of freedom the level itself is uncertain: the variance of Student's distribution.
         wider = math.sqrt(spare / (spare - 2)) if spare > 2 else math.inf
         outcome = _with_errors(case, J, outcome, sigma * min(wider, 10.0), sigma)
-        if outcome.residual > tol.LEFT:
+        if outcome.residual > tol.TRUSTED:
             return Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_NOT_FITTED}".strip())
         # −spare/2 ln RSS of both differ by less.
         bound = square * math.exp(2 * tol.SURE / spare)

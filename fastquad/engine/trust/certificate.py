@@ -116,13 +116,11 @@ def _convolved(case: Search) -> Asks[Iterable[Candidate]]:
 _SOURCES = (
     _convolved,
     candidates.lines,  # laplacians, constant signal
-    candidates.exchanged,  # twin columns, dependent triple
     candidates.mirrored,  # affine weak linear
     candidates.cancelling,  # symmetry off the support
     candidates.moved,  # toeplitz, mirror, complex of real matrices
     candidates.linear,  # two blocks, commuting, householder, invariant subspace
     candidates.linear_anywhere,  # reflection off the support, involution
-    candidates.weak,  # weak coupling, coupling at the noise
     candidates.relabelled,  # exchangeable pair, toeplitz permuted, swapped labels
     subsystem,  # square subsystem, subsystem in a basis
 )

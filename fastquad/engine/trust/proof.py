@@ -147,7 +147,7 @@ def _dual(case: Case, weights: Float | None, lifts: bool) -> Asks[tuple[Point | 
         yield from case.set_base(weights)
     if not case.feasible:
         return None, None
-    point, positive = yield from lowered(case, case.problem.n <= tol.LARGE_N)
+    point, positive = yield from lowered(case, case.problem.n <= 4 * tol.SMALL_N)
     return point, case.proof(case.b - point.lam, point.S) if positive else None
 
 
@@ -158,10 +158,10 @@ def _asked(problem: Problem) -> bool:
     if told or (prior is not None and prior.decoded):
         return False
     m, n = problem.m, problem.n
-    small = n <= tol.SMALL_N and problem.norm is not None
+    small = n <= tol.SMALL_N // 2 and problem.norm is not None
     likely = m > (tol.PROOF_POSSIBLE if small else tol.PROOF_LIKELY) * problem.unknowns or _lifts(problem)
     affordable = 64 * (m + n) * n <= problem.memory
-    largest = tol.LARGE_N if problem.norm is None else 4 * tol.LARGE_N
+    largest = 4 * tol.SMALL_N if problem.norm is None else 16 * tol.SMALL_N
     return likely and affordable and problem.entries > 1 and n <= largest
 
 

@@ -42,7 +42,7 @@ def no_noise(block: Float, answer: Answer) -> str:
 
     m = len(block)
     flat = block.reshape(m, -1)
-    if m > 8 * tol.LARGE_N or _independent(flat):
+    if m > 32 * tol.SMALL_N or _independent(flat):
         return ""
     sizes = np.sqrt(np.einsum("ij,ij->i", flat, flat))
     unit = flat / np.where(sizes > 0, sizes, 1.0)[:, None]

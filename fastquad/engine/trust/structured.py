@@ -19,7 +19,7 @@ from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
-from fastquad.engine.trust.candidates import cancelling, linear, linear_anywhere, moved, relabelled, weak
+from fastquad.engine.trust.candidates import cancelling, linear, linear_anywhere, moved, relabelled
 from fastquad.engine.trust.certificate import Certificate, certify
 from fastquad.engine.trust.evidence import bits_of
 from fastquad.engine.trust.flat import another_on_flat
@@ -34,7 +34,7 @@ from fastquad.solution import Status
 from fastquad.typing import Asks, Float
 
 # The signals that symmetries of A make of x.
-_SYMMETRIES = (linear, linear_anywhere, weak, cancelling, moved, relabelled)
+_SYMMETRIES = (linear, linear_anywhere, cancelling, moved, relabelled)
 
 
 def certify_structured(problem: Problem, x: Float, entries: Entries | None) -> Asks[Certificate | None]:
@@ -45,7 +45,7 @@ def certify_structured(problem: Problem, x: Float, entries: Entries | None) -> A
     if prior.alphabet is not None:
         return (yield from _certify_values(problem, prior, prior.alphabet, x, entries))
     m, n = problem.m, problem.n
-    every = m * n**2 <= tol.BLOCK_BYTES and n <= tol.LARGE_N and 8 * m * n * n <= problem.memory // 4
+    every = m * n**2 <= tol.BLOCK_BYTES and n <= 4 * tol.SMALL_N and 8 * m * n * n <= problem.memory // 4
     form = prior.sparse_form(x, every)
     return None if form is None else (yield from _certify_in_columns(problem, *form, every, entries))
 

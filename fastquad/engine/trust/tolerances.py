@@ -9,25 +9,22 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from fastquad.numerics.dual import EPS as EPS
 from fastquad.numerics.levenberg_marquardt import Rule
-
-EPS = float(np.finfo(np.float64).eps)
 
 # -- what is zero ----------------------------------------------------------------------------------------------------
 
-#: A coordinate below this share of the largest is likely to be only rounding; its standard error then decides.
+#: A coordinate below this share of the largest is likely to be only rounding; its standard error then decides. Guess.
 TINY = 1e-12
 #: The square of a direction below which no row sees it: of refined vectors those that nothing sees have at most 1e-14,
 #: and the least that are seen 1e-7, on grids of up to 13,659 buses.
 UNSEEN = 1e-11
-#: The share of a product, of an equation or of a radius that is rounding: the residual of an exact fit.
+#: The share of a product, of an equation or of a radius that is rounding: the residual of an exact fit. Guess.
 ROUNDING = 1e-9
 #: The share of x below which a coordinate is zero, of y below which a measurement fits, and of ‖r‖² below which nothing
 #: is left; the relative residual below which a method just stopped. Guess.
 NOTHING = 1e-6
-#: The same where A has single precision.
+#: The same where A has single precision, whose rounding is 1e-7.
 ROUNDED = 1e-5
 #: Rounding of a row, in units of eps |x|^T |Ã_i| |x|: of grids of 14 to 13,659 buses descents leave at most 4.
 ROUNDED_ROW = 40.0
@@ -70,8 +67,8 @@ ALIKE, ROUNDED_ALIKE, MISTAKEN_ALIKE = 4e-12, 8e-6, 0.06
 HIDDEN = 300.0
 #: How clearly no vector must be a symmetry in noise, of 1 on average. Guess.
 NO_SYMMETRY = 0.05
-#: Measurements to spare of a few coordinates, with which noise above this share of y does not move x far. Guess.
-SPARE_IN_NOISE, SMALL_NOISE = 3, 0.01
+#: Measurements to spare of a few coordinates, with which noise of more than TWIN_APART of y does not move x far. Guess.
+SPARE_IN_NOISE = 3
 
 # -- how much is tried: bounds of work -------------------------------------------------------------------------------
 
@@ -89,7 +86,7 @@ BESIDE = Rule(max_steps=12, patience=5)
 #: not, of about 10 and 40 ms of 30 steps each; the fewest and most of them. Guess.
 REFUTING_WORK, REFUTING = (5e5, 1.7e6), (4, 32)
 #: The entries of a block for a look at all coordinates in noise, for descents where A looks independent, and where it
-#: does not, so that nothing else speaks for x.
+#: does not, so that nothing else speaks for x. Guess.
 LOOK_ENTRIES, INDEPENDENT_ENTRIES, STRUCTURED_ENTRIES = 2_000_000, 300_000, 8_000_000
 #: The random starts in noise, and the entries that all read in a step if they are more than the fewest. Guess.
 STARTS, READ_IN_A_STEP = (16, 128), 10_000_000
@@ -99,8 +96,9 @@ STARTS_BY_VERBS = (8, 8192)
 #: How many descents should come back to x in noise. Guess.
 RECAPTURES = 2
 #: The largest size in bytes of a block that is read for the certificate alone, and the largest n of whole matrices, of
-#: integer programs, of lifted unknowns, and for a search for a proof, where an eigenvalue problem takes 30 ms.
-BLOCK_BYTES, SMALL_N, LARGE_N = 128 << 20, 128, 512
+#: integer programs and of lifted unknowns; half and four times that for a search for a proof, where an eigenvalue
+#: problem takes 30 ms at the most.
+BLOCK_BYTES, SMALL_N = 128 << 20, 128
 
 # -- evidence --------------------------------------------------------------------------------------------------------
 
@@ -125,9 +123,8 @@ PROOF_LIKELY, PROOF_POSSIBLE = 2.2, 1.5
 
 #: The chance below which a test says that what is left is not noise: at most 2 of 2,000 right answers for each test.
 ALPHA = 1e-3
-#: The share of y that may be left where no level is given: more may be a wrong valley. Guess.
-LEFT = 0.3
-#: The largest estimated error of a success: 1 % of true errors exceed twice the estimate, and then stay below .5.
+#: The largest estimated error of a success: 1 % of true errors exceed twice the estimate, and then stay below .5. And
+#: the share of y that a sparse system may leave where no level is given: more may be a wrong valley.
 TRUSTED = 0.25
 #: The same for m <= n without a given level of noise, where many small coordinates of x may look like noise, and among
 #: outliers; and where A has a structure and no level is given: a part of the signal may look like noise, too. Guess.
