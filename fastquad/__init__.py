@@ -15,9 +15,10 @@ _PLACES = {
     "Measurements OperatorTensor PairTensor PauliTensor RankOneTensor ShiftTensor SparseTensor as_measurements "
     "distribute open pack",
     "methods": "AMP LM TWF Pursuit",
-    "priors": "Discrete Generative PiecewiseConstant Prior Sparse",
-    "solution": "Interrupted Solution Status distance",
+    "priors": "Denoiser Discrete Generative PiecewiseConstant Prior Sparse",
+    "solution": "Interrupted Solution distance",
     "solution_files": "load_solution",
+    "status": "Status",
     "system.progress": "set_progress",
     "system.threads": "set_num_threads",
 }

@@ -26,12 +26,13 @@ from fastquad.measurements import (
     pack,
 )
 from fastquad.priors import Discrete, Generative, PiecewiseConstant, Prior, Sparse
-from fastquad.solution import Interrupted, Solution, Status, distance
+from fastquad.solution import Interrupted, Solution, distance
 from fastquad.solution_files import load_solution
 from fastquad.solvers.amp.amp import AMP
 from fastquad.solvers.lm import LM
 from fastquad.solvers.pursuit.solver import Pursuit
 from fastquad.solvers.twf import TWF
+from fastquad.status import Status
 from fastquad.system.progress import set_progress
 from fastquad.system.threads import set_num_threads
 

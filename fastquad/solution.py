@@ -4,146 +4,40 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from enum import StrEnum
-from html import escape
-from typing import Any, ClassVar, Self, TypeVar, overload
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fastquad import arguments
+from fastquad.status import Status
 from fastquad.typing import Float, Indices, Number
 
 F = TypeVar("F")
 G = TypeVar("G")
 
 
-class Status(StrEnum):
-    """Why a solve stopped. A member equals its name as a string; its `sentence` says what that means.
-
-    `Solution.message` begins with the sentence, and ends with what to do about it in that call.
-
-    Examples
-    --------
-    >>> import fastquad as fq
-    >>> fq.Status.EXACT.success, fq.Status.MAX_TIME.success
-    (True, False)
-    >>> fq.Status.EXACT == "EXACT", fq.Status.EXACT
-    (True, <Status.EXACT>)
-    >>> fq.Status.MAX_TIME.sentence
-    'Out of time.'
-    """
-
-    #: What happened, and what it means.
-    sentence: str
-    #: Whether the answer can be trusted; never so when a budget ended the solve.
-    success: bool
-
-    def __new__(cls, name: str, sentence: str, success: bool = False) -> Self:
-        """A member that is the string `name`."""
-        member = str.__new__(cls, name)
-        member._value_, member.sentence, member.success = name, sentence, success
-        return member
-
-    def __repr__(self) -> str:
-        return f"<Status.{self.name}>"
-
-    PROVEN = (
-        "PROVEN",
-        "Proven: x fits every measurement to rounding, and a proof that can be checked again says that no other signal "
-        "does, up to sign.",
-        True,
-    )
-    EXACT = (
-        "EXACT",
-        "Exact: x fits every measurement to rounding, with fewer free coordinates than independent measurements, and A "
-        "has no structure that lets another signal fit, so x is certified up to sign.",
-        True,
-    )
-    EXACT_FOR_MOST = (
-        "EXACT_FOR_MOST",
-        "Exact but for outliers: x fits more than half of the measurements to rounding, more than chance could "
-        "explain, so that it is certified up to sign if these are sound.",
-        True,
-    )
-    CONVERGED = (
-        "CONVERGED",
-        "Converged: the stopping test of the method was met, and no other signal was found that fits.",
-        True,
-    )
-    UNDETERMINED = (
-        "UNDETERMINED",
-        "Undetermined: x fits, but it has at least as many free coordinates as there are measurements, or the "
-        "measurements leave some directions of it free, so that many signals fit as well.",
-    )
-    UNDECIDED = (
-        "UNDECIDED",
-        "Undecided: x fits, and no other signal was found that does, but the evidence falls short of ruling one out.",
-    )
-    AMBIGUOUS = (
-        "AMBIGUOUS",
-        "Ambiguous: another signal fits as well as x, because of the structure of A or because noise hides the "
-        "difference.",
-    )
-    NOISY = (
-        "NOISY",
-        "Noisy: x was found, but the data are too noisy to call it a success; `error` says how far off it may be.",
-    )
-    STAGNATED = (
-        "STAGNATED",
-        "Stagnated: the method has nothing left to try, and x does not explain the measurements.",
-    )
-    EMPTY_SUPPORT = (
-        "EMPTY_SUPPORT",
-        "Stagnated, from a poor start: no coordinate passed the support test.",
-    )
-    MAX_ITER = (
-        "MAX_ITER",
-        "Out of iterations.",
-    )
-    MAX_PASSES = (
-        "MAX_PASSES",
-        "Out of passes over A.",
-    )
-    MAX_TIME = (
-        "MAX_TIME",
-        "Out of time.",
-    )
-    DIVERGED = (
-        "DIVERGED",
-        "Diverged: the iterates grew without bound.",
-    )
-    STOPPED = (
-        "STOPPED",
-        "Stopped before its end, by the callback or by Ctrl-C.",
-    )
-    TRIVIAL = (
-        "TRIVIAL",
-        "Every measurement is zero: x = 0 explains them, and nothing shows another signal that does.",
-        True,
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """What a proof rests on: no other signal than x has these measurements.
+    """A proof that no other signal than x has these measurements.
 
     Attributes
     ----------
     kind : str
         "dual": with the weights μ, `S = identity·I + Σ μ_i Ã_i` is positive semidefinite, `S x = 0`, and every other
-        eigenvalue is at least `margin`. "lifting": the same, where the measurements determine all of `x x^*`.
+        eigenvalue is at least `margin`. "lifting": the same, if the measurements determine all of `x x^*`.
         "enumeration": all candidates were tried.
     margin : float
-        The least eigenvalue of S off x. Of an enumeration, the difference up to which measurements count as equal.
+        The smallest eigenvalue of S apart from that of x. Of an enumeration: the difference up to which
+        measurements count as equal.
     radius : float
-        Every signal whose measurements agree with y within rounding is as near to x, relative to it.
+        Every signal whose measurements agree with y within rounding is within this relative distance of x.
     weights : array of shape (m,) or None
-        μ, where `kind` is "dual" or "lifting". If y is complex, the weights of Re y_i and Im y_i in turn, (2m,).
+        μ, if `kind` is "dual" or "lifting". If y is complex, the weights of Re y_i and Im y_i in turn, (2m,).
     identity : float
-        The weight of the identity, whose measurement is `norm`²; 0 where `norm` was not given.
+        The weight of the identity, whose measurement is `norm`²; 0 if `norm` was not given.
 
     Examples
     --------
@@ -209,25 +103,25 @@ class Solution:
     support : array of int
         The nonzeros of x.
     noise : float or None
-        The standard deviation of the noise, where the method estimates it.
+        The standard deviation of the noise, as given or estimated; None if it is not known.
     stderr : array of shape (n,) or None
-        The standard errors of x, given that its support is right; None where x is exact or nothing is known of them.
+        The standard errors of x, if its support is right; None if x is exact or nothing is known of them.
     error : float or None
-        The estimated relative distance to the signal; 0 where x is exact, None where nothing is known of it.
+        The estimated relative distance to the signal: 0 if x is exact, None if nothing is known of it.
     outliers : array of int or None
-        The measurements that contradict x, where `outliers=True` was given.
+        The measurements that contradict x, if `outliers=True` was given.
     history : dict of arrays
-        One entry a step: "residual", "n_passes", "elapsed", and "distance" where `x_true` was given.
+        One entry per step: "residual", "n_passes", "elapsed", and "distance" if `x_true` was given.
     elapsed : float
         Seconds.
     rival : array of shape (n,) or None
-        Another signal that fits as well, where one was found: the witness of AMBIGUOUS and UNDETERMINED.
+        Another signal that fits as well, if one was found: the reason for AMBIGUOUS and UNDETERMINED.
     proof : Proof or None
-        What a proof rests on, where there is one; `fastquad.testing.check_proof` checks it again.
+        What the proof rests on, if there is one. `fastquad.testing.check_proof` checks it again.
     noise_model : object or None
-        The model of the noise with what was learnt of it.
+        The model of the noise, with its estimated parameters.
     gauge : str
-        What the measurements cannot tell of x: "sign", "phase", or "phase and conjugation"; for autocorrelations also
+        What no measurement can determine: "sign", "phase", or "phase and conjugation"; for autocorrelations also
         translations and the reflection. `fastquad.distance` takes it as `gauge`.
 
     `bool(solution)` is `success`.
@@ -296,7 +190,7 @@ class Solution:
     __iter__: ClassVar[None] = None
 
     def to_row(self) -> dict[str, Any]:
-        """What fits in a row of a table: the numbers and words, without arrays; `support` as its size.
+        """A row of a table: the numbers and words, without arrays, and the size of the support.
 
         Examples
         --------
@@ -323,10 +217,12 @@ class Solution:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return _table([self], f"<p>{escape(self.message)}</p>")
+        from fastquad.batch import table
+
+        return table([self], self.message)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field as plain data, which JSON takes: the status as its name, arrays as lists.
+        """Every field as plain data for JSON: the status as its name, arrays as lists.
 
         Complex arrays become a dict of "real" and "imag".
         """
@@ -373,164 +269,6 @@ def changed(find: Callable[[], F], change: Callable[[F], G]) -> G:
     return change(found)
 
 
-class SolutionBatch(Sequence[Solution]):
-    """The answers for b signals that shared A: `batch[i]` is the `Solution` of the i-th.
-
-    Its attributes are those of `Solution`, for all signals: `x` has shape (b, n), numbers have shape (b,), the rest are
-    lists of b.
-
-    Examples
-    --------
-    >>> import fastquad as fq
-    >>> batch = fq.problems.gaussian(m=60, n=30, k=3, n_signals=2, rng=0)
-    >>> solutions = fq.solve(batch.A, batch.y)
-    >>> len(solutions), solutions.x.shape, [solution.status.name for solution in solutions]
-    (2, (2, 30), ['EXACT', 'EXACT'])
-    """
-
-    def __init__(self, solutions: Iterable[Solution]) -> None:
-        self._solutions = list(solutions)
-
-    @overload
-    def __getitem__(self, index: int) -> Solution: ...
-    @overload
-    def __getitem__(self, index: slice) -> SolutionBatch: ...
-    def __getitem__(self, index: int | slice) -> Solution | SolutionBatch:
-        found = self._solutions[index]
-        return found if isinstance(found, Solution) else SolutionBatch(found)
-
-    def __len__(self) -> int:
-        return len(self._solutions)
-
-    def __eq__(self, other: object) -> bool:
-        return self._solutions == other._solutions if isinstance(other, SolutionBatch) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __bool__(self) -> bool:
-        """No one answer: some of a batch may be a success and others not."""
-        raise TypeError("the truth of a batch is not defined: use `batch.success.all()` or `batch.success.any()`.")
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """`Solution.to_row` of each."""
-        return [solution.to_row() for solution in self]
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return _table(self._solutions, "")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every field as plain data: for each a list, with one entry a signal."""
-        each = [solution.to_dict() for solution in self]
-        return {name: [said[name] for said in each] for name in (field.name for field in fields(Solution))}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of them as one `.npz` file, without pickle; `fastquad.load_solution` reads it."""
-        from fastquad.solution_files import save_solutions
-
-        save_solutions(self._solutions, path, batch=True)
-
-    def __repr__(self) -> str:
-        return f"SolutionBatch of {len(self)}, {int(self.success.sum())} of them a success"
-
-    @property
-    def x(self) -> Number:
-        """The signals, (b, n)."""
-        x = np.array([solution.x for solution in self])
-        x.flags.writeable = False
-        return x
-
-    @property
-    def status(self) -> list[Status]:
-        """Why each solve stopped."""
-        return [solution.status for solution in self]
-
-    @property
-    def success(self) -> NDArray[np.bool_]:
-        """Whether each answer can be trusted, (b,)."""
-        return np.array([solution.success for solution in self])
-
-    @property
-    def message(self) -> list[str]:
-        """The sentences of each."""
-        return [solution.message for solution in self]
-
-    @property
-    def method(self) -> list[str]:
-        """The method that gave each."""
-        return [solution.method for solution in self]
-
-    @property
-    def n_iter(self) -> Indices:
-        """Steps of each, (b,)."""
-        return np.array([solution.n_iter for solution in self])
-
-    @property
-    def n_passes(self) -> Float:
-        """Passes over A that each shared in, (b,)."""
-        return np.array([solution.n_passes for solution in self])
-
-    @property
-    def residual(self) -> Float:
-        """Relative residuals, (b,)."""
-        return np.array([solution.residual for solution in self])
-
-    @property
-    def support(self) -> list[Indices]:
-        """The nonzeros of each."""
-        return [solution.support for solution in self]
-
-    @property
-    def noise(self) -> list[float | None]:
-        """The noise of each, where it was estimated."""
-        return [solution.noise for solution in self]
-
-    @property
-    def stderr(self) -> list[Float | None]:
-        """The standard errors of each."""
-        return [solution.stderr for solution in self]
-
-    @property
-    def error(self) -> list[float | None]:
-        """The estimated error of each."""
-        return [solution.error for solution in self]
-
-    @property
-    def outliers(self) -> list[Indices | None]:
-        """The measurements that contradict each."""
-        return [solution.outliers for solution in self]
-
-    @property
-    def history(self) -> list[dict[str, Float]]:
-        """The history of each."""
-        return [solution.history for solution in self]
-
-    @property
-    def elapsed(self) -> Float:
-        """Seconds of each, (b,)."""
-        return np.array([solution.elapsed for solution in self])
-
-    @property
-    def rival(self) -> list[Number | None]:
-        """Another signal that fits as well as each, where one was found."""
-        return [solution.rival for solution in self]
-
-    @property
-    def proof(self) -> list[Any]:
-        """The proof of each, where there is one."""
-        return [solution.proof for solution in self]
-
-    @property
-    def noise_model(self) -> list[Any]:
-        """The model of the noise of each."""
-        return [solution.noise_model for solution in self]
-
-    @property
-    def gauge(self) -> list[str]:
-        """What no measurement can tell of each."""
-        return [solution.gauge for solution in self]
-
-
 def _same(a: Any, b: Any) -> bool:
     """Whether two fields are equal, NaN to NaN too."""
     if isinstance(a, dict):
@@ -553,26 +291,6 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _table(solutions: list[Solution], below: str) -> str:
-    """An HTML table with a row a solution."""
-    names = ("status", "method", "nonzeros", "residual", "noise", "error", "passes over A", "seconds")
-    rows = []
-    for solution in solutions:
-        colour = "#1a7f37" if solution.success else "#9a6700"
-        cells = [
-            f'<b style="color:{colour}">{solution.status.name}</b>', escape(solution.method),
-            f"{len(solution.support)} of {len(solution.x)}", f"{solution.residual:.1e}", _number(solution.noise),
-            _number(solution.error), f"{solution.n_passes:.3g}", f"{solution.elapsed:.2g}",
-        ]  # fmt: skip
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    head = "".join(f"<th>{name}</th>" for name in names)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{below}"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2g}"
-
-
 def distance(
     x_hat: ArrayLike, x: ArrayLike, *, conjugation: bool = False, signed: bool = False, gauge: str | None = None
 ) -> Any:
@@ -585,15 +303,15 @@ def distance(
         Whether the conjugate of x_hat counts as the same signal. It does if real symmetric matrices measure a complex
         signal.
     signed : bool
-        Whether the sign counts, because it is known: `‖x_hat − x‖/‖x‖`.
+        Whether the sign counts, as it does if it is known: `‖x_hat − x‖/‖x‖`.
     gauge : str, optional
-        `Solution.gauge`: everything that the measurements cannot tell, in place of `conjugation`. For an
+        `Solution.gauge`: everything that no measurement can determine, in place of `conjugation`. For an
         autocorrelation (`ShiftTensor`) these are also translations and the reflection.
 
     Returns
     -------
     float, or array of shape (b,)
-        For x = 0 it is 0 where x_hat is zero too, and inf where it is not. NaN in either is at distance NaN.
+        For x = 0 it is 0 if x_hat is zero too, else inf. It is NaN if either has a NaN.
 
     Examples
     --------

@@ -23,10 +23,14 @@ _SECTIONS = {
 #: The page of the guide that a section of the reference belongs to.
 _GUIDE = {
     "Solve": "tutorial",
+    "Points": "howto-points",
+    "What measurements can see": "measurements",
     "Measurements": "measurements",
     "Priors": "priors",
+    "Noise": "noise",
     "Methods": "choosing",
     "Decoders": "generative",
+    "Tests of your own classes": "measurements",
     "Problems and data": "tutorial",
     "Plots": "howto-compare",
     "Experiments": "reproduction",

@@ -14,9 +14,10 @@ import numpy as np
 from fastquad.engine.advice import Call, advice
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Request
-from fastquad.engine.steps import Belief, End, Note, Outcome, Snapshot, Stage, State, Step, Steps
-from fastquad.engine.verdict import Verdict, judge
-from fastquad.solution import Solution, Status, distance
+from fastquad.engine.steps import Belief, End, Note, Outcome, Snapshot, Stage, State, Step, Steps, Verdict
+from fastquad.engine.verdict import judge
+from fastquad.solution import Solution, distance
+from fastquad.status import Status
 from fastquad.system import progress
 from fastquad.typing import Asks, Float
 
@@ -25,7 +26,7 @@ _log = logging.getLogger("fastquad")
 # The statuses after which a search without the prior may find more.
 _NOT_FOUND = (Status.STAGNATED, Status.DIVERGED, Status.EMPTY_SUPPORT)
 NOT_READ = "The residual of x is not known: nothing of A was read for it."
-NOT_JUDGED = "The method had ended with this x; the verdict on it needs more passes than are left."
+NOT_JUDGED = "The method had ended with this x, but the verdict on it needs more passes than were left."
 
 
 @dataclass(frozen=True)
@@ -289,22 +290,23 @@ class Run:
         residual = NOT_READ if unread else f"The relative residual is {outcome.residual:.1e}."
         rival = "`rival` is another signal that fits." if outcome.rival is not None else ""
         call = self.call._replace(found=bool(outcome.x.any()))
-        said = [status.sentence, residual, *self.notes, outcome.note, rival, advice(status, call)]
+        told = "" if status.success else advice(status, call)
+        said = [status.sentence, residual, *self.notes, outcome.note, rival, told]
         return " ".join(filter(None, said))
 
     def _better(self, told: Verdict, notes: list[str], free: Verdict) -> Verdict:
         """The verdict with the prior or that without it, whichever found a signal, with a note on the other."""
         # Of two that found none keep what the user asked for, unless x = 0 fits better.
         if not free.status.success and not (free.outcome.residual < 1 < told.outcome.residual):
-            self.notes = [*notes, "A search without `prior` found no more."]
+            self.notes = [*notes, "A search without `prior` found nothing either."]
             return told
         note = (
-            f"With `prior` nothing was found: the best signal that is as it says leaves {told.outcome.residual:.1e}. "
-            "This x was found without it"
+            f"With `prior` no signal was found that fits: the best one has the residual {told.outcome.residual:.1e}. "
+            "This x was found without `prior`"
         )
         if free.status.success:
             alike = _as_told(self.asked, free.outcome.x)
-            note += ", and is as it says" if alike else ", and is not as it says: the data contradict `prior`"
+            note += ", and agrees with it" if alike else ", and violates it: the data contradict `prior`"
         self.notes.append(f"{note}.")
         return free
 

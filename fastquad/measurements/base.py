@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
-from fastquad.measurements.dense.layout import LANES, pack_block
+from fastquad.measurements.dense.layout import LANES, pack_block, packed_rows
 from fastquad.numerics.gram import gram
 from fastquad.numerics.transform import Transform
 from fastquad.system import threads
 from fastquad.system.memory import budget
-from fastquad.typing import Indices, Number
+from fastquad.typing import Float, Indices, Number
 
 _BLOCK_BYTES = 32 << 20
 #: A pass over no more than this is done by one thread.
@@ -36,8 +36,8 @@ _FLOAT64, _COMPLEX128 = np.dtype(np.float64), np.dtype(np.complex128)
 class Measurements(ABC):
     """m symmetric n×n matrices `Ã_i`, Hermitian where `dtype` is complex, and their contractions.
 
-    A subclass sets `m`, `n` and `dtype` and implements `matrices`; it overrides the underscored contractions
-    where it knows a faster way. Signals are vectors of shape (n,), or b of them as the columns of (n, b).
+    A subclass sets `m`, `n` and `dtype` and implements `matrices`. It overrides the underscored contractions for
+    which it knows a faster way. Signals are vectors of shape (n,), or b of them as the columns of (n, b).
 
     Examples
     --------
@@ -68,6 +68,8 @@ class Measurements(ABC):
     fixed: Mapping[int, float] = MappingProxyType({})
     #: Whether `A_i = B_i^T B_i` with a transform B that is quicker than a product with a stored B, and needs no memory.
     by_transform: bool = False
+    #: The shape of the image that x is, flattened, if it is known to be one.
+    shape_of_x: tuple[int, ...] | None = None
     #: How many coordinates come first that are multiplied with the others only; 0: no such. See `BilinearTensor`.
     bilinear: int = 0
     #: What `gram` answers with: a "dense" matrix, a "sparse" one, or None where it should not be asked, because `along`
@@ -457,6 +459,16 @@ class Measurements(ABC):
 
     def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Number:
         return np.concatenate([A[:, rows[:, None], cols] for _, A in self._blocks()])
+
+    def _cells(self, members: Indices, new: int, n_threads: int) -> Float:
+        """`Ã_i[P, P]` of some coordinates P, −1 for none, in the packed layout, but only its first `new` rows."""
+        rows, cols = np.flatnonzero(members[:new] >= 0), np.flatnonzero(members >= 0)
+        block = self._block(members[rows], members[cols], n_threads)
+        if rows.size == new and cols.size == members.size:
+            return packed_rows(block)
+        padded = np.zeros((self.m, new, members.size))
+        padded[:, rows[:, None], cols] = block
+        return packed_rows(padded)
 
     def _compress(self, U: Number, n_threads: int) -> Number:
         return np.concatenate([U.conj().T @ (A @ U) for _, A in self._blocks()])

@@ -17,6 +17,7 @@ from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.evidence import evidence_of
 from fastquad.engine.trust.gauge import Gauge
 from fastquad.measurements.contractions import Block, Products
+from fastquad.measurements.dense.kept import Kept, among
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import Gram, least_squares, standard_errors
 from fastquad.typing import Asks, Float, Indices
@@ -26,8 +27,8 @@ class Known(NamedTuple):
     """What a method has read at its end, so that it need not be read again.
 
     `W` (m, n) are the products of x and `r` its residuals, `other` (m, n) the products of another vector. If W is not
-    known everywhere, `columns` (m, s) are those of the coordinates `support`, outside of which x is zero. `block` is
-    `Ã_i[P, P]`, (m, p, p), of the coordinates `members`.
+    known everywhere, `columns` (m, s) are those of the coordinates `support`, outside of which x is zero. `kept` is
+    `Ã_i[P, P]` of some coordinates, and `block` (m, n, n) all of A.
     """
 
     W: Float | None = None
@@ -35,16 +36,27 @@ class Known(NamedTuple):
     other: Float | None = None
     support: Indices | None = None
     columns: Float | None = None
-    members: Indices | None = None
+    kept: Kept | None = None
     block: Float | None = None
 
     def on(self, places: Indices, chosen: Indices | None = None) -> Float | None:
         """`Ã_i[P, P]` for these places P, or only those of its rows that are chosen; None if it has not been read."""
-        if self.block is None or self.members is None or not among(places, self.members):
+        if self.block is not None:
+            rows = places if chosen is None else places[chosen]
+            return np.ascontiguousarray(self.block[:, rows[:, None], places])
+        if self.kept is None or not self.kept.has(places):
             return None
-        columns = positions(places, self.members)
-        rows = columns if chosen is None else columns[chosen]
-        return np.ascontiguousarray(self.block[:, rows[:, None], columns])
+        return self.kept.block(places, chosen)
+
+    def products_of(self, z: Float, places: Indices) -> Float | None:
+        """The products of z at these places, on them, (m, p); None if their matrices have not been read."""
+        if self.block is not None:
+            x = np.zeros(len(self.block[0]))
+            x[places] = z
+            return np.asarray((self.block @ x)[:, places])
+        if self.kept is None or not self.kept.has(places):
+            return None
+        return self.kept.products(self.kept.positions(places), z, 1)
 
     def products(self, x: Float, nonzero: Indices, m: int) -> Float | None:
         """The products of x at the places that are not zero, (m, n), zero elsewhere; None if they are not known."""
@@ -52,24 +64,11 @@ class Known(NamedTuple):
         if self.columns is not None and self.support is not None and among(nonzero, self.support):
             W[:, self.support] = self.columns
             return W
-        block = self.on(nonzero)
-        if block is None:
+        products = self.products_of(x[nonzero], nonzero)
+        if products is None:
             return None
-        W[:, nonzero] = block @ x[nonzero]
+        W[:, nonzero] = products
         return W
-
-
-def among(places: Indices, members: Indices) -> bool:
-    """Whether all of these places are members."""
-    member = np.zeros(max(int(places.max(initial=-1)), int(members.max(initial=-1))) + 1, dtype=bool)
-    member[members] = True
-    return bool(member[places].all())
-
-
-def positions(places: Indices, members: Indices) -> Indices:
-    """Where these places stand among the members."""
-    order = np.argsort(members)
-    return order[np.searchsorted(members, places, sorter=order)]
 
 
 class Answer:
@@ -112,7 +111,10 @@ class Answer:
     def look_at(self, others: Indices) -> Asks[None]:
         """Read W on a few more coordinates."""
         if not self.whole:
-            self.W[:, others] = (yield Block(self.places, others)).transpose(0, 2, 1) @ self.x[self.places]
+            step = max(1, (tol.BLOCK_BYTES // 16) // (8 * self.problem.m * self.places.size))
+            for start in range(0, others.size, step):
+                some = others[start : start + step]
+                self.W[:, some] = (yield Block(self.places, some)).transpose(0, 2, 1) @ self.x[self.places]
 
     def _take(self, x: Float, W: Float, r: Float, gram: Gram | None = None) -> None:
         """Set the answer to this x, with its products and residuals."""
@@ -174,9 +176,10 @@ class Answer:
         scale += np.abs(diagonals) @ squares
         # Give tiny equations a minimal scale: they have hardly any rounding of their own.
         scale = np.maximum(scale, tol.ROUNDING * float(scale.max()))
-        share = self.r / scale
-        rms = math.sqrt(float(share @ share) / max(1, self.problem.m - self.unknowns))
-        delta = np.maximum(np.abs(self.r), max(rms, 8 * tol.EPS) * scale)
+        # What is left is a share of each equation, or as much of all of them: rows that x does not touch have no share.
+        share, spare = self.r / scale, max(1, self.problem.m - self.unknowns)
+        left = np.minimum(math.sqrt(float(share @ share) / spare) * scale, math.sqrt(float(self.r @ self.r) / spare))
+        delta = np.maximum(np.abs(self.r), np.maximum(left, 8 * tol.EPS * scale))
         return np.maximum(delta, max(1e-25 * float(delta.max()), 1e-300))
 
     # -- the clean support -----------------------------------------------------------------------------------
@@ -276,11 +279,13 @@ class Answer:
 
     def products(self, x: Float) -> Asks[Float]:
         """The products of another signal, (m, n); only at its places if they are those of this answer."""
-        block = self.held()
-        if block is not None and not x[self.outside].any():
-            W = np.zeros_like(self.W)
-            W[:, self.places] = block @ x[self.places]
-            return W
+        if not x[self.outside].any():
+            z = x[self.places]
+            part = self.known.products_of(z, self.places) if self._block is None else self._block @ z
+            if part is not None:
+                W = np.zeros_like(self.W)
+                W[:, self.places] = part
+                return W
         return (yield Products(x))
 
 

@@ -57,7 +57,7 @@ def mirrored(case: Search) -> Asks[Iterable[Candidate]]:
     yield from ()
     if not case.problem.fixed:
         return _NONE
-    said = "Nothing tells x from −x: the linear terms, or the known values, are too small for that."
+    said = "The data do not tell x from −x: the linear terms, or the known values, are too small."
     return [Candidate(_other_sign(case, case.answer.S), case.answer.S, said)]
 
 

@@ -37,10 +37,8 @@ from fastquad.engine.trust import candidates
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.evidence import bits_of, evidence_of, log_choices, repeated_bits, short_of
-from fastquad.engine.trust.flat import another_on_flat
 from fastquad.engine.trust.gauge import Gauge, expand
 from fastquad.engine.trust.local import exact_measure, noisy_measure
-from fastquad.engine.trust.residual import fits_most, no_noise, second_signal
 from fastquad.engine.trust.search import (
     Candidate,
     Search,
@@ -52,7 +50,7 @@ from fastquad.engine.trust.subsystem import subsystem
 from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
 from fastquad.numerics import symmetry
 from fastquad.numerics.levenberg_marquardt import on_block
-from fastquad.solution import Status
+from fastquad.status import Status
 from fastquad.typing import Asks, Float, Indices
 
 __all__ = ["Certificate", "Known", "Missed", "certify", "doubt_in_noise", "doubt_zero", "missed"]
@@ -93,7 +91,9 @@ class Doubt(NamedTuple):
         if self.blur > max(error, self.hidden):
             return self.blur, f"Another signal, {self.blur:.2g} away, fits as well: the error allows for it."
         if self.hidden > error:
-            note = f"A coordinate of up to {self.hidden:.2g} of x may be hidden: nothing in x is coupled to it."
+            note = (
+                f"The noise may hide a coordinate of {self.hidden:.2g} times the norm of x, which nothing couples to x."
+            )
             return self.hidden, note
         return error, ""
 
@@ -106,8 +106,8 @@ def _convolved(case: Search) -> Asks[Iterable[Candidate]]:
         case.entries = yield from sample_entries(case.problem)
     if "repeated" in case.entries.symmetries:
         case.suspicion = (
-            "Some products of the two vectors are always measured together, as in a convolution: other pairs of "
-            "vectors have the same sums of them."
+            "Some products of the two vectors are only measured together, as in a convolution, so other pairs of "
+            "vectors give the same data."
         )
     return ()
 
@@ -136,7 +136,7 @@ def certify(
         if known.W is None:
             W = block @ x
             known = Known(W, W @ x - problem.y)
-        known = known._replace(members=np.arange(problem.n), block=block)
+        known = known._replace(block=block)
     answer = yield from Answer.read(problem, x, known)
     yield from answer.clean()
     x, residual = answer.x, answer.residual
@@ -168,6 +168,8 @@ def _another(case: Search) -> Asks[str]:
     doubt = yield from case.rivals(_SOURCES)
     hidden = case.overdetermined and not case.seen_everywhere
     if not doubt and answer.outside.size and (problem.m <= answer.allowed.size or hidden):
+        from fastquad.engine.trust.flat import another_on_flat
+
         doubt, case.twin = yield from another_on_flat(problem, answer.x)
     if case.twin is None:
         doubt = (yield from case.refuted()) or doubt
@@ -301,6 +303,8 @@ def doubt_in_noise(
         reason = reason or (yield from case.rivals(_SOURCES))
         if not reason and answer.outside.size:
             small = tol.SURE_ERRORS * float(errors.max(initial=0.0))
+            from fastquad.engine.trust.flat import another_on_flat
+
             reason, case.twin = yield from another_on_flat(problem, x, small=small)
     if not reason:
         # Trust a method that estimates its error to separate signal from noise, if entries are independent as it
@@ -329,6 +333,8 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     For methods that separate signal from noise by themselves, if A is random as they assume: a symmetry in another
     basis does not show in a sample of entries, and an estimate between two twins leaves a part of both in the residual.
     """
+    from fastquad.engine.trust.residual import fits_most, no_noise, second_signal
+
     m, n = problem.m, problem.n
     if m * n * n > (tol.LOOK_ENTRIES if problem.unknowns < m else tol.INDEPENDENT_ENTRIES) or problem.outliers:
         return Missed()
@@ -389,7 +395,7 @@ def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
     given, gauge = problem.support, Gauge(problem)
     allowed = np.setdiff1d(np.arange(problem.n) if given is None else given, problem.known)
     unknowns, rank = allowed.size - gauge.count, problem.m
-    few = f"There are {problem.m} measurements for {allowed.size} unknowns: other signals may measure zero too."
+    few = f"There are fewer measurements ({problem.m}) than unknowns ({allowed.size}): others may measure zero too."
     rival: Float | None
     if problem.m >= allowed.size:
         diagonals = (yield Diagonals())[:, allowed]
@@ -400,7 +406,7 @@ def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
         W = yield Products(np.random.default_rng(0).standard_normal(problem.n))
         values = np.linalg.svd(W[:, allowed], compute_uv=False)
         rank = int(np.count_nonzero(values > 1e-10 * values[0]))
-        few = f"The measurements amount to {rank} independent ones, for {unknowns} unknowns: others measure zero too."
+        few = f"Independent measurements: {rank}, for {unknowns} unknowns. So other signals measure zero too."
     if problem.m < allowed.size or rank < unknowns:
         _, rival = yield from _another_zero(problem, allowed)
         return Status.UNDETERMINED if rival is None else Status.AMBIGUOUS, few, rival

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from fastquad.engine.problem import Problem
-from fastquad.engine.rounding import explained
-from fastquad.engine.steps import Outcome
+from fastquad.engine.rounding import explained, small
+from fastquad.engine.steps import Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.by_verbs import doubt_by_verbs
 from fastquad.engine.trust.certificate import Doubt, Missed, doubt_in_noise, missed
@@ -25,33 +24,16 @@ from fastquad.engine.trust.structured import better_values, other_values_fit
 from fastquad.measurements.contractions import Products
 from fastquad.numerics.small import with_small_ones
 from fastquad.priors.base import Prior
-from fastquad.solution import Status
+from fastquad.status import Status
 from fastquad.typing import Asks, Float
 
-_TOO_MUCH = "But it leaves more than noise of the given level explains."
+_TOO_MUCH = "But x leaves more of y than noise of the given level explains."
 _NOT_MOST = "But half of the measurements or more contradict x: they may be those of another signal."
 _TWO = (
-    "But another signal seems to be measured with x, of {share:.2g} of its power, so that which is which is uncertain; "
-    "or a few measurements are wrong, which outliers=True allows for."
+    "The data look like those of x and another signal, with {share:.2g} of the power of x: x may be a mixture. Or a "
+    "few measurements are wrong, which outliers=True allows for."
 )
-_NOT_AS_TOLD = "A signal that is not as `prior` says fits far better: check what it says."
-
-
-class Verdict(NamedTuple):
-    """The status, and the outcome with the additions of the verdict."""
-
-    status: Status
-    outcome: Outcome
-
-
-def small(problem: Problem) -> bool:
-    """Whether the tests of a problem need not go by its transform: matrices tell more."""
-    return problem.m * problem.n**2 <= tol.LOOK_ENTRIES
-
-
-def noted(outcome: Outcome, note: str, **changes: object) -> Outcome:
-    """An outcome with a sentence more."""
-    return replace(outcome, note=f"{outcome.note} {note}".strip(), **changes)  # type: ignore[arg-type]
+_NOT_AS_TOLD = "A signal that violates `prior` fits far better: check the prior."
 
 
 def judge_in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -71,7 +53,7 @@ def with_second(verdict: Verdict) -> Verdict:
         return verdict
     error = widened(outcome.error, outcome.second)
     sure = status is Status.CONVERGED and error < tol.TRUSTED_OF_FEW  # else the other may be the stronger one
-    outcome = noted(outcome, _TWO.format(share=outcome.second), error=error)
+    outcome = outcome.noted(_TWO.format(share=outcome.second), error=error)
     return Verdict(Status.CONVERGED if sure else Status.NOISY, outcome)
 
 
@@ -88,7 +70,7 @@ def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]
         return (yield from _improved(problem, outcome, look.better))
     # Without an error it leaves no more than noise does, but nothing says how far off it is.
     if look.misfit or outcome.error is None:
-        return Verdict(Status.STAGNATED, noted(outcome, look.misfit))
+        return Verdict(Status.STAGNATED, outcome.noted(look.misfit))
     return with_second(_by_error(problem, replace(outcome, second=look.second), outcome.error, 0.0, _trusted(problem)))
 
 
@@ -98,14 +80,14 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         return (yield from _among_outliers(problem, outcome, outcome.error))
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
     if problem.noise.given and not problem.noise.unequal and outcome.residual > explained(problem, free):
-        return Verdict(Status.STAGNATED, noted(outcome, _TOO_MUCH))
+        return Verdict(Status.STAGNATED, outcome.noted(_TOO_MUCH))
     looked = outcome.residual > tol.NOTHING and not problem.matrix_free
     look = (yield from missed(problem, outcome.x)) if looked else Missed()
     outcome = replace(outcome, second=max(outcome.second, look.second))
     if look.better is not None:
         return (yield from _improved(problem, outcome, look.better))
     if look.misfit:
-        return Verdict(Status.STAGNATED, noted(outcome, look.misfit))
+        return Verdict(Status.STAGNATED, outcome.noted(look.misfit))
     if getattr(problem.prior, "nonnegative", False) and (yield from other_values_fit(problem, outcome.x, below=True)):
         return _contradicted(outcome)
     if outcome.error is not None and outcome.entries is not None and outcome.entries.independent:
@@ -126,7 +108,7 @@ def _by_least_squares(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         error, note = found.widened(max(outcome.error or 0.0, found.error))
         if outcome.error is None and _of_few(problem):
             error = with_small_ones(error, outcome.x, stderr, problem.m)
-        outcome = noted(outcome, note, stderr=stderr)
+        outcome = outcome.noted(note, stderr=stderr)
     outcome = replace(outcome, error=error)
     if found.reason:
         return _doubted(outcome, found.reason, found.rival)
@@ -152,7 +134,7 @@ def _among_outliers(problem: Problem, outcome: Outcome, error: float) -> Asks[Ve
     part, entries = sound(problem, outcome.entries, rows)
     look = yield from of_rows(missed(part, outcome.x), rows, problem.m)
     if look.better is not None or look.misfit:
-        return Verdict(Status.STAGNATED, noted(outcome, look.misfit))
+        return Verdict(Status.STAGNATED, outcome.noted(look.misfit))
     if look.unseen:
         return _doubted(outcome, look.unseen, look.rival)
     # With outliers allowed for, signal may be taken for them, and what is left for noise.
@@ -168,14 +150,16 @@ def _believed(problem: Problem, outcome: Outcome, error: float, trusted: float) 
     bound = 0.0
     if found.error > tol.UNEQUALLY_SEEN * error:
         bound, error = found.bound, found.error
-        outcome = noted(outcome, f"But some directions of x are seen less than others: its error is about {error:.2g}.")
+        outcome = outcome.noted(
+            f"But some directions of x are fixed less well than others: its error is about {error:.2g}."
+        )
     error, note = found.widened(error)
-    return _by_error(problem, noted(outcome, note), error, bound, trusted)
+    return _by_error(problem, outcome.noted(note), error, bound, trusted)
 
 
 def _doubted(outcome: Outcome, reason: str, rival: Float | None) -> Verdict:
     """The verdict on signal in noise with a reason against it: another signal, or only what is not ruled out."""
-    outcome = noted(outcome, reason, rival=rival)
+    outcome = outcome.noted(reason, rival=rival)
     if rival is not None:
         return Verdict(Status.AMBIGUOUS, outcome)
     far = outcome.error is not None and outcome.error >= tol.CLEARLY_ANOTHER
@@ -198,7 +182,7 @@ def _by_error(problem: Problem, outcome: Outcome, error: float, bound: float, tr
         spare = max(1, m - int(np.count_nonzero(outcome.x)))
         error = math.hypot(error, outcome.residual * math.sqrt(m / (2 * spare)))
         note = f"What is left may be many small coordinates as well as noise: the error of {error:.2g} allows for both."
-        outcome = noted(outcome, note)
+        outcome = outcome.noted(note)
     sure = error < trusted and bound < tol.CLEARLY_ANOTHER
     return Verdict(Status.CONVERGED if sure else Status.NOISY, replace(outcome, error=error))
 

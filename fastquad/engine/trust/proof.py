@@ -47,7 +47,8 @@ from fastquad.numerics import lapack
 from fastquad.numerics.dual import EPS, Point, least_eigenvalue, lowered
 from fastquad.numerics.gram import gram
 from fastquad.numerics.levenberg_marquardt import Descent, on_block, turned
-from fastquad.solution import Proof, Status, distance
+from fastquad.solution import Proof, distance
+from fastquad.status import Status
 from fastquad.typing import Asks, Float, Number
 
 

@@ -34,8 +34,10 @@ from fastquad.numerics.levenberg_marquardt import Descent, on_block
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.typing import Asks, Float, Indices
 
-_NOT_AGAIN = "From other starts the search does not come back to x: it may be one of several."
-_FEW_TO_SPARE = "With so few measurements to spare, a signal with other signs may leave as little by chance."
+_NOT_AGAIN = "Searches from other starts do not return to x, so it may be one of several solutions."
+_FEW_TO_SPARE = (
+    "There are hardly more measurements than unknowns, so a signal with other signs may fit as well by chance."
+)
 
 
 class Candidate(NamedTuple):

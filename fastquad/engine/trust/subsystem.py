@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.answer import positions
 from fastquad.engine.trust.gauge import expand
 from fastquad.engine.trust.search import Candidate, Search
+from fastquad.measurements.dense.kept import positions
 from fastquad.numerics.independence import Gram
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.numerics.matching import square_part
@@ -40,7 +40,7 @@ def subsystem(case: Search) -> Asks[Iterable[Candidate]]:
     wanted = tol.SPARE_IN_NOISE if noisy and answer.residual > tol.TWIN_APART else 1
     doubt = ""
     if rows.size < part.size + wanted:
-        numbers = f"Only {rows.size} measurements see {case.gauge.names(S)}, for {part.size} unknowns"
+        numbers = f"Only {rows.size} measurements depend on {case.gauge.names(S)}, for {part.size} unknowns"
         doubt = f"{numbers}: other values may fit as well."
     block = yield from answer.block()
     if block is None:
@@ -112,7 +112,7 @@ def _in_a_basis(case: Search) -> Asks[Iterable[Candidate]]:
     if bent <= tol.ROUNDING * float(np.abs(block).max(initial=0.0)):
         return ()  # linear equations, which have one solution
     count = f"{len(directions)} directions of x" if len(directions) > 1 else "one direction of x"
-    case.suspicion = f"Only {rows.size} measurements see {count}: other values may fit as well."
+    case.suspicion = f"Only {rows.size} measurements depend on {count}: other values may fit as well."
     rng, starts = np.random.default_rng(3), []
     for attempt in range(tol.MANY):
         start = answer.x.copy()
