@@ -125,12 +125,15 @@ def bits_of(y: Float, residual: float = 0.0) -> Float:
     if size == 0.0 or y.size < 2:
         return np.zeros(y.size)
     keys = np.round(y / (4 * size / 2**tol.GENERIC_BITS))
-    _, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
     step = _common_step(np.abs(y) / size)
     # As many steps as a normal distribution of this width has, by the chance that two draws are equal.
     steps = min(float(np.ptp(y)), 2 * math.sqrt(math.pi) * float(np.std(y))) / size / step if step else math.inf
     generic = min(tol.GENERIC_BITS, -math.log2(min(max(residual, 1e-300), 1.0)))
     most = min(math.log2(1 + steps), generic) if steps < 2**tol.SPARE_BITS else generic
+    ordered = np.sort(keys)
+    if (ordered[1:] > ordered[:-1]).all():
+        return np.full(y.size, most)
+    _, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
     repeated = counts[where.reshape(-1)]
     return np.where(repeated > 1, np.minimum(-np.log2(repeated / y.size), most), most)
 
@@ -172,7 +175,7 @@ def _squares_seen(columns: Float, norm: float) -> Float:
 def _common_step(sizes: Float) -> float:
     """The largest number that these, between 0 and 1, are multiples of; 0 if none is above 2**−SPARE_BITS."""
     step = 0.0
-    for size in np.unique(sizes):
+    for size in np.sort(sizes):
         a, b = float(size), step
         while b > 1 / 2**tol.SPARE_BITS:
             a, b = b, a % b
