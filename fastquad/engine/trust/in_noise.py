@@ -30,8 +30,8 @@ from fastquad.typing import Asks, Float
 _TOO_MUCH = "But x leaves more of y than noise of the given level explains."
 _NOT_MOST = "But half of the measurements or more contradict x: they may be those of another signal."
 _TWO = (
-    "The data look like those of x and another signal, with {share:.2g} of the power of x: x may be a mixture. Or a "
-    "few measurements are wrong, which outliers=True allows for."
+    "The data look like those of x and another signal, with {share:.2g} of the power of x: x may be a mixture, unless "
+    "a few measurements are wrong."
 )
 _NOT_AS_TOLD = "A signal that violates `prior` fits far better: check the prior."
 
