@@ -39,7 +39,8 @@ def constants(monkeypatch, tmp_path):
 def test_numbers_and_rules_are_found(constants, tmp_path):
     found = list(constants.places(tmp_path / "fastquad" / "toy.py"))
     assert [(place.name, place.part, place.row) for place in found] == [
-        ("_A", 0, None), ("B", 1, None), ("RULES", None, 0), ("RULES", None, 1), ("RULES", None, 2), ("share", None, None)
+        ("_A", 0, None), ("B", 1, None), ("RULES", None, 0), ("RULES", None, 1), ("RULES", None, 2),
+        ("share", None, None),
     ]  # fmt: skip
     assert constants.named_in(found[1]) == constants.named_in(found[-1]) == {"fastquad/toy.py:C.rule"}
 
