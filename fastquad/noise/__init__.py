@@ -6,9 +6,9 @@
     Student(dof, sigma=None)                        heavy tails
     Outliers(share=None, sigma=None, of=None)       some measurements wrong by any amount
 
-`noise=` of `fastquad.solve` takes one of them, or a number or an array, which mean Gaussian noise. Each is a
-likelihood with the methods of `fastquad.noise.base`. No solver depends on which one it is. A model of your own is one more file with
-one more class, and a row in `MODELS` if the command line should know its name.
+`noise=` of `fastquad.solve` takes one of them, or a number or an array, which mean Gaussian noise. Each is a likelihood
+with the methods of `fastquad.noise.base`. No solver depends on which one it is. A model of your own is one more file
+with one more class, and a row in `MODELS` if the command line should know its name.
 """
 
 import sys

@@ -81,7 +81,7 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
     if problem.noise.given and not problem.noise.unequal and outcome.residual > explained(problem, free):
         return Verdict(Status.STAGNATED, outcome.noted(_TOO_MUCH))
-    looked = outcome.residual > tol.FITTED and not problem.matrix_free
+    looked = outcome.residual > tol.NOTHING and not problem.matrix_free
     look = (yield from missed(problem, outcome.x)) if looked else Missed()
     outcome = replace(outcome, second=max(outcome.second, look.second))
     if look.better is not None:
@@ -162,7 +162,7 @@ def _doubted(outcome: Outcome, reason: str, rival: Float | None) -> Verdict:
     outcome = outcome.noted(reason, rival=rival)
     if rival is not None:
         return Verdict(Status.AMBIGUOUS, outcome)
-    far = outcome.error is not None and outcome.error >= tol.TRUSTED_BOUND
+    far = outcome.error is not None and outcome.error >= tol.CLEARLY_ANOTHER
     return Verdict(Status.NOISY if far else Status.UNDECIDED, outcome)
 
 
@@ -183,7 +183,7 @@ def _by_error(problem: Problem, outcome: Outcome, error: float, bound: float, tr
         error = math.hypot(error, outcome.residual * math.sqrt(m / (2 * spare)))
         note = f"What is left may be many small coordinates as well as noise: the error of {error:.2g} allows for both."
         outcome = outcome.noted(note)
-    sure = error < trusted and bound < tol.TRUSTED_BOUND
+    sure = error < trusted and bound < tol.CLEARLY_ANOTHER
     return Verdict(Status.CONVERGED if sure else Status.NOISY, replace(outcome, error=error))
 
 
