@@ -135,7 +135,7 @@ def peer(A: fq.SparseTensor, y: np.ndarray, sigma: np.ndarray | None, x: np.ndar
     weight = np.ones(m) if sigma is None else 1 / sigma
     held = int(np.argmax(np.abs(x)))
     keep = np.delete(np.arange(2 * n), 2 * held + 1)
-    for step in range(1, 51):  # noqa: B007
+    for step in range(1, 51):
         p = rows @ x
         r = weight * (np.bincount(ri, (x[rj].conj() * p).real, m) - y)
         data = np.concatenate([2 * p.real, 2 * p.imag]) * np.tile(weight[ri], 2)
