@@ -1,4 +1,4 @@
-"""The public functions `solve`, `spectral_init` and `measure`: check all arguments, then make one call."""
+"""The public functions `solve` and `measure`: check all arguments, then make one call."""
 
 from __future__ import annotations
 
@@ -14,33 +14,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
+from fastquad.batch import SolutionBatch
 from fastquad.engine.advice import Call
-from fastquad.engine.digest import Sampled
-from fastquad.engine.driver import drive, finish
-from fastquad.engine.positive import refusing
+from fastquad.engine.driver import drive
 from fastquad.engine.problem import Problem
 from fastquad.engine.run import Limits, Run
 from fastquad.engine.steps import End, Outcome, State, Steps
 from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
-from fastquad.measurements.structured.affine import AffineTensor
-from fastquad.measurements.structured.bilinear import BilinearTensor
-from fastquad.measurements.structured.rank_one import RankOneTensor
 from fastquad.noise import Noise, as_noise
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
-from fastquad.reductions.affine import takes_affine
-from fastquad.reductions.basis import takes_basis
-from fastquad.reductions.bilinear import takes_bilinear
-from fastquad.reductions.complex import complex_data, complex_signal, read, takes_complex
-from fastquad.reductions.hidden import sees_structure
-from fastquad.reductions.rows import takes_any_rows
-from fastquad.solution import Solution, SolutionBatch, changed
+from fastquad.reductions import reduced
+from fastquad.reductions.base import Given
+from fastquad.solution import Solution, changed
 from fastquad.solvers import METHODS, Method, by_name, load
 from fastquad.solvers.base import Solver
 from fastquad.system import threads
-from fastquad.system.memory import budget
 from fastquad.typing import Float, Number
 
 if TYPE_CHECKING:
@@ -61,19 +52,15 @@ def _explained(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **options: P.kwargs) -> R:
         for option in options:
             if option not in known:
-                raise TypeError(_unknown_option(option))
+                from fastquad.options import unknown
+
+                raise TypeError(unknown(option, known))
         return function(*args, **options)
 
     return call
 
 
 @_explained
-@takes_affine
-@takes_bilinear
-@takes_basis
-@sees_structure
-@takes_complex
-@takes_any_rows
 def solve(
     A: Any,
     y: ArrayLike,
@@ -171,98 +158,142 @@ def solve(
     >>> solution.success, bool(fq.distance(solution.x, problem.x) < 1e-6)
     (True, True)
     """
-    with _checkpoint(checkpoint) as saved:
-        if memory is None and saved is not None:
-            memory = saved.memory  # the same budget, for the same bits
-        measurements = as_measurements(A, memory=memory)
-        room = measurements.memory or budget(memory)
-        m, n = measurements.m, measurements.n
-        Y, batch = arguments.data(y, m)
-        b = len(Y)
-        _check_prior(prior, n)
-        fixed = {**(getattr(prior, "fixed", None) or {}), **measurements.fixed}
-        groups = None if measurements.groups is None else Groups(measurements.groups)
-        if groups is not None and isinstance(prior, Sparse):
-            groups = prior.grouping(n) or groups  # the user's groups, each with Re and Im of its entries
-        solver = _solver(method, prior, bool(fixed))
-        if measurements.only_verbs:
-            _check_verbs(solver, prior)
-        X0 = _starts(x0, Y, n)
-        X_true = arguments.signals(x_true, "x_true", b, n)
-        norms = arguments.norms(norm, b)
-        symmetry = measurements.symmetry if _says_little(prior) else ""
-        model = as_noise(noise, m, outliers)
-        for each in Y:
-            model.check(each)
-        if np.any(model.background):
-            Y, model = Y - model.background, model.shifted(model.background, 0.0)
-        tol = arguments.number(tol, "tol")
-        limits = _limits(solver.max_iter if max_iter is None else max_iter, max_passes, max_time, callback, verbose)
-        rngs = arguments.generators(rng, b)
-        blas_threads = solver.uses_blas(prior)
-        n_threads = threads.resolve(n_threads)
+    return _answer(
+        Given(
+            A, y, prior=prior, method=method, signal=signal, x0=x0, norm=norm, noise=noise, outliers=outliers, tol=tol,
+            max_iter=max_iter, max_passes=max_passes, max_time=max_time, callback=callback, x_true=x_true,
+            memory=memory, checkpoint=checkpoint, n_threads=n_threads, rng=rng, verbose=verbose,
+        )
+    )  # fmt: skip
 
-        automatic = isinstance(method, str) and method == "auto"
 
-        def posed(
-            i: int, prior: Prior | None, groups: Groups | None, solver: Solver, resume: dict[str, Any] | None = None
-        ) -> tuple[Problem, Steps]:
-            problem = Problem(
-                m=m, n=n, y=Y[i], dtype=measurements.dtype, prior=prior, x0=None if X0 is None else X0[i],
-                norm=norms[i], noise=model, tol=tol, rng=rngs[i], memory=room, resume=resume,
-                fixed=fixed, bilinear=measurements.bilinear, groups=groups, gauge=measurements.gauge,
-                max_passes=limits.max_passes, by_transform=measurements.by_transform and _says_little(prior),
-                by_verbs=(
-                    measurements.by_verbs and not (model.robust or model.reweighs) and _says_little(prior, fixed=True)
-                ),
-                gram=measurements.gram_kind,
-                matrix_free=measurements.matrix_free and _says_little(prior) and not fixed and not model.reweighs,
-            )  # fmt: skip
-            if not Y[i].any() and getattr(prior, "fixed", None):
-                raise ValueError("`y` must not be all zero where values of x are fixed.")
-            steps = solver.steps(problem) if Y[i].any() else _nothing_to_find(problem)
-            return problem, refusing(problem, steps) if model.positive else steps
+def _answer(given: Given) -> Solution:
+    """The answer to a call of `solve`: said as the problem that the solvers know, found, and said as it was asked."""
+    if not (isinstance(given.A, Measurements) and given.memory is None) and not _is_said_otherwise(given.A):
+        given = replace(given, A=as_measurements(given.A, memory=given.memory))
+    posed, chain = reduced(given)
 
-        def start(i: int, resume: dict[str, Any] | None) -> Run:
-            problem, steps = posed(i, prior, groups, solver, resume)
-            call = Call(
-                "auto" if automatic else solver.name, prior is not None, x0 is not None, noise is not None,
-                norm is not None, bool(outliers), intensities=_intensities(measurements, Y[i]),
-            )  # fmt: skip
-            free = None
-            if automatic and not _says_little(prior, fixed=True) and prior is not None and not prior.decoded:
-                left = Sparse(fixed=prior.fixed) if isinstance(prior, Sparse) and prior.fixed else None
-                alone = None if measurements.groups is None else Groups(measurements.groups)
-                free = partial(posed, i, left, alone, by_name("auto")())
-            x = None if X_true is None else X_true[i]
-            return Run(
-                problem, steps, solver.name, limits, x_true=x, signal=i if batch else None, call=call,
-                without_prior=free,
-            )  # fmt: skip
+    def said(found: list[Solution]) -> Any:
+        for reduction in reversed(chain):
+            found = [reduction.solution(each, i) for i, each in enumerate(found)]
+        return SolutionBatch(found) if np.ndim(given.y) > 1 else found[0]
 
-        def told(found: list[Solution]) -> Any:
-            found = [replace(each, gauge=each.gauge + symmetry) for each in found]
-            return SolutionBatch(found) if batch else found[0]
-
-        if saved is None or not Y.any():
-            read = measurements.bytes_read
-            runs = [start(i, None) for i in range(b)]
-            find = partial(drive, measurements, runs, n_threads, blas_threads=blas_threads)
-            found = changed(find, lambda found: told(_with_bytes_read(found, measurements.bytes_read - read)))
-        else:
-            what = {
-                "A": measurements._identity(), "y": Y, "prior": None if prior is None else Sampled(prior, n),
-                "method": (solver.name, solver), "x0": X0,
-                "norm": norms, "noise": model, "tol": tol,
-                "rng": [each.bit_generator.state for each in rngs],
-            }  # fmt: skip
-            saved.begin(what, room, measurements.nbytes, lambda: measurements.bytes_read)
-            found = changed(
-                lambda: saved.solutions() or _going_on(saved, measurements, start, b, n_threads, blas_threads), told
-            )
     # Claim a Solution: a type checker cannot see from the shape of y that it is a batch, and `Solution` has an index
     # for it.
-    return cast(Solution, found)
+    return cast(Solution, changed(lambda: _found(posed), said))
+
+
+def _is_said_otherwise(A: Any) -> bool:
+    """Whether these are an AffineTensor's or a BilinearTensor's terms, no matrices yet."""
+    return hasattr(type(A), "lifted") or hasattr(type(A), "balanced")
+
+
+def _found(given: Given) -> list[Solution]:
+    """The answers to a problem that no reduction changes any more."""
+    with _checkpoint(given.checkpoint) as saved:
+        if given.memory is None and saved is not None and saved.memory is not None:
+            # The same budget, for the same bits.
+            given = replace(given, A=as_measurements(given.A, memory=saved.memory), memory=saved.memory)
+        call = _Checked(given)
+        A, b = call.A, len(call.Y)
+        if saved is None or not call.Y.any():
+            read = A.bytes_read
+            runs = [call.run(i, None) for i in range(b)]
+            find = partial(drive, A, runs, call.n_threads, blas_threads=call.blas_threads)
+            return changed(find, lambda found: call.told(_with_bytes_read(found, A.bytes_read - read)))
+        saved.begin(call.identity(), call.room, A.nbytes, lambda: A.bytes_read)
+        return changed(lambda: saved.solutions() or _going_on(saved, call), call.told)
+
+
+class _Checked:
+    """The arguments of a call, checked, and the runs that they make."""
+
+    def __init__(self, given: Given) -> None:
+        A, prior = given.A, given.prior
+        self.given, self.A, self.room = given, A, given.room
+        self.Y, self.batch = arguments.data(given.y, A.m)
+        b = len(self.Y)
+        _check_prior(prior, A.n)
+        self.fixed = {**(getattr(prior, "fixed", None) or {}), **A.fixed}
+        self.alone = None if A.groups is None else Groups(A.groups)
+        self.groups = self.alone
+        if self.groups is not None and isinstance(prior, Sparse):
+            self.groups = prior.grouping(A.n) or self.groups  # the user's groups, each with Re and Im of its entries
+        self.solver = _solver(given.method, prior, bool(self.fixed))
+        if A.only_verbs:
+            _check_verbs(self.solver, prior)
+        self.X0 = _starts(given.x0, self.Y, A.n)
+        self.X_true = arguments.signals(given.x_true, "x_true", b, A.n)
+        self.norms = arguments.norms(given.norm, b)
+        self.symmetry = A.symmetry if _says_little(prior) else ""
+        self.noise = as_noise(given.noise, A.m, given.outliers)
+        for each in self.Y:
+            self.noise.check(each)
+        if np.any(self.noise.background):
+            background = self.noise.background
+            self.Y, self.noise = self.Y - background, self.noise.shifted(background, 0.0)
+        self.tol = arguments.number(given.tol, "tol")
+        self.limits = _limits(given, self.solver)
+        self.rngs = arguments.generators(given.rng, b)
+        self.blas_threads = self.solver.uses_blas(prior)
+        self.n_threads = threads.resolve(given.n_threads)
+
+    def posed(
+        self, i: int, prior: Prior | None, groups: Groups | None, solver: Solver, resume: dict[str, Any] | None = None
+    ) -> tuple[Problem, Steps]:
+        """The problem of the i-th signal, and the method on it."""
+        A, y, noise, little = self.A, self.Y[i], self.noise, _says_little(prior)
+        problem = Problem(
+            m=A.m, n=A.n, y=y, dtype=A.dtype, prior=prior, x0=None if self.X0 is None else self.X0[i],
+            norm=self.norms[i], noise=noise, tol=self.tol, rng=self.rngs[i], memory=self.room, resume=resume,
+            fixed=self.fixed, bilinear=A.bilinear, groups=groups, gauge=A.gauge, max_passes=self.limits.max_passes,
+            by_transform=A.by_transform and little,
+            by_verbs=A.by_verbs and not (noise.robust or noise.reweighs) and _says_little(prior, fixed=True),
+            gram=A.gram_kind, matrix_free=A.matrix_free and little and not self.fixed and not noise.reweighs,
+            only_verbs=A.only_verbs,
+        )  # fmt: skip
+        if not y.any() and getattr(prior, "fixed", None):
+            raise ValueError("`y` must not be all zero where values of x are fixed.")
+        steps = solver.steps(problem) if y.any() else _nothing_to_find(problem)
+        if not noise.positive:
+            return problem, steps
+        from fastquad.engine.positive import refusing
+
+        return problem, refusing(problem, steps)
+
+    def run(self, i: int, resume: dict[str, Any] | None) -> Run:
+        """The solve of the i-th signal."""
+        given, prior, solver = self.given, self.given.prior, self.solver
+        problem, steps = self.posed(i, prior, self.groups, solver, resume)
+        call = Call(
+            "auto" if given.automatic else solver.name, prior is not None, given.x0 is not None,
+            given.noise is not None, given.norm is not None, bool(given.outliers),
+            intensities=self.A.intensities and bool(self.Y[i].min() >= 0),
+        )  # fmt: skip
+        free = None
+        if given.automatic and not _says_little(prior, fixed=True) and prior is not None and not prior.decoded:
+            left = Sparse(fixed=prior.fixed) if isinstance(prior, Sparse) and prior.fixed else None
+            free = partial(self.posed, i, left, self.alone, by_name("auto")())
+        x = None if self.X_true is None else self.X_true[i]
+        return Run(
+            problem, steps, solver.name, self.limits, x_true=x, signal=i if self.batch else None, call=call,
+            without_prior=free,
+        )  # fmt: skip
+
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint belongs to."""
+        from fastquad.engine.digest import Sampled
+
+        prior = self.given.prior
+        return {
+            "A": self.A._identity(), "y": self.Y, "prior": None if prior is None else Sampled(prior, self.A.n),
+            "method": (self.solver.name, self.solver), "x0": self.X0, "norm": self.norms, "noise": self.noise,
+            "tol": self.tol, "rng": [each.bit_generator.state for each in self.rngs],
+        }  # fmt: skip
+
+    def told(self, found: list[Solution]) -> list[Solution]:
+        """The answers, with all that leaves the measurements as they are."""
+        return [replace(each, gauge=each.gauge + self.symmetry) for each in found]
 
 
 def _nothing_to_find(problem: Problem) -> Steps:
@@ -283,17 +314,10 @@ def _checkpoint(path: str | os.PathLike[str] | None) -> Iterator[Checkpoint | No
         yield saved
 
 
-def _going_on(
-    saved: Checkpoint,
-    measurements: Measurements,
-    start: Callable[[int, dict[str, Any] | None], Run],
-    b: int,
-    n_threads: int,
-    blas_threads: bool,
-) -> list[Solution]:
-    """The solutions of b signals, resumed from the checkpoint."""
-    runs = [saved.restored(partial(start, i), state) for i, state in enumerate(saved.states(b))]
-    found = drive(measurements, runs, n_threads, saved, blas_threads=blas_threads)
+def _going_on(saved: Checkpoint, call: _Checked) -> list[Solution]:
+    """The solutions of all signals, resumed from the checkpoint."""
+    runs = [saved.restored(partial(call.run, i), state) for i, state in enumerate(saved.states(len(call.Y)))]
+    found = drive(call.A, runs, call.n_threads, saved, blas_threads=call.blas_threads)
     found = _with_bytes_read(found, saved.total_read)
     saved.finish(found)
     return found
@@ -305,72 +329,6 @@ def _with_bytes_read(solutions: list[Solution], count: int) -> list[Solution]:
         return solutions
     said = f"{count / 1e9:.3g} GB were read from disk."
     return [replace(solution, message=f"{solution.message} {said}") for solution in solutions]
-
-
-def spectral_init(
-    A: Any,
-    y: ArrayLike,
-    *,
-    alpha: float = 0.5,
-    norm: float | None = None,
-    support: str | ArrayLike = "estimated",
-    signal: str | None = None,
-    n_threads: int | None = None,
-) -> Number:
-    """The spectral start: `φ` times the leading eigenvector of a block of `S_in = Σ_i y_i Ã_i / m`.
-
-    Parameters
-    ----------
-    A : array of shape (m, n, n), path of a .npy file, or Measurements
-    y : array of shape (m,)
-    alpha : float
-        The support test is `I_l > alpha φ² sqrt(log n / m)`, with I the diagonal of S_in. If no index passes, the
-        largest is taken.
-    norm : float, optional
-        ‖x‖; default: `φ = (mean y²)^(1/4)`.
-    support : {"estimated", "full"} or list of int
-        The block: the indices that pass the support test, all, or the given ones. Only this block of A is read,
-        and for the estimate the diagonals.
-    signal : {"real", "complex"}, optional
-        Whether x is real or complex, as in `solve`.
-    n_threads : int, optional
-
-    Returns
-    -------
-    array of shape (n,)
-
-    Examples
-    --------
-    >>> import fastquad as fq
-    >>> problem = fq.problems.gaussian(m=300, n=50, k=2, rng=0)
-    >>> x0 = fq.methods.spectral_init(problem.A, problem.y)
-    >>> bool(fq.distance(x0, problem.x) < 0.5)
-    True
-    """
-    reading = read(as_measurements(A), y, signal)
-    measurements, pair = reading.A, 1 + reading.complex
-    n = measurements.n
-    Y, batch = arguments.data(reading.y, measurements.m)
-    if batch:
-        raise ValueError(f"`y` must have shape ({measurements.m},), got {Y.shape}.")
-    phi = arguments.norms(norm, 1)[0] or float(np.mean(Y**2)) ** 0.25
-    within = None
-    estimate: float | None = arguments.number(alpha, "alpha")
-    if not isinstance(support, str):
-        within, estimate = arguments.indices(support, "support"), None
-        if within[-1] >= n // pair:
-            raise ValueError(f"`support` must lie between 0 and {n // pair - 1}, got {within[-1]}.")
-        if reading.complex:
-            within = np.sort(np.concatenate([2 * within, 2 * within + 1]))
-    elif arguments.choice(support, "support", ("estimated", "full")) == "full":
-        estimate = None
-    if not Y.any():
-        return np.zeros(n // pair, dtype=np.complex128 if reading.complex else np.float64)
-    from fastquad.solvers.parts.spectral import spectral_start  # like a method, loaded when it is used
-
-    start = spectral_start(Y[0], n, phi, alpha=estimate, within=within, count=n // pair)
-    x: Float = finish(measurements, start, threads.resolve(n_threads))[0]
-    return complex_signal(x) if reading.complex else x
 
 
 def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_threads: int | None = None) -> Number:
@@ -398,7 +356,7 @@ def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_thr
     >>> fq.measure(np.ones((2, 3, 3)), [1.0, 2.0, 3.0])
     array([36., 36.])
     """
-    measurements = A if isinstance(A, AffineTensor | BilinearTensor) else as_measurements(A)
+    measurements = A if _is_said_otherwise(A) else as_measurements(A)
     x = arguments.array(x, "x")
     if x.ndim not in (1, 2) or x.shape[-1] != measurements.n or not x.size:
         raise ValueError(f"`x` must have shape ({measurements.n},) or (b, {measurements.n}), got {x.shape}.")
@@ -406,6 +364,8 @@ def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_thr
     if not isinstance(measurements, Measurements) or not (measurements.complex or np.iscomplexobj(x)):
         y = np.ascontiguousarray(measurements.measure(x.T, n_threads=n_threads).T)
     else:
+        from fastquad.reductions.complex import complex_data
+
         y = complex_data(measurements, x, threads.resolve(n_threads))
     if not sigma:
         return y
@@ -418,20 +378,18 @@ def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_thr
 # -- checks that need to know the methods -----------------------------------------------------------------------
 
 
-def _limits(max_iter: Any, max_passes: Any, max_time: Any, callback: Any, verbose: Any) -> Limits:
+def _limits(given: Given, solver: Solver) -> Limits:
+    callback, verbose = given.callback, given.verbose
     if callback is not None and not callable(callback):
         raise TypeError(f"`callback` must be a function of the state, got {type(callback).__name__}.")
     if not isinstance(verbose, (int, np.integer)) or verbose < 0:
         raise ValueError(f"`verbose` must be 0, 1 or 2, got {verbose!r}.")
-    return Limits(
-        max_iter=None if max_iter is None else arguments.count(max_iter, "max_iter"),
-        max_passes=None
-        if max_passes is None
-        else arguments.number(max_passes, "max_passes", positive=True, finite=False),
-        max_time=None if max_time is None else arguments.number(max_time, "max_time", positive=True, finite=False),
-        callback=callback,
-        verbose=int(verbose),
-    )
+    steps = solver.max_iter if given.max_iter is None else arguments.count(given.max_iter, "max_iter")
+    most = {
+        name: None if value is None else arguments.number(value, name, positive=True, finite=False)
+        for name, value in (("max_passes", given.max_passes), ("max_time", given.max_time))
+    }
+    return Limits(max_iter=steps, **most, callback=callback, verbose=int(verbose))
 
 
 def _starts(x0: Any, Y: Float, n: int) -> Float | None:
@@ -448,12 +406,6 @@ def _check_prior(prior: Any, n: int) -> None:
     if not isinstance(prior, Prior):
         raise TypeError(f"`prior` must be a prior such as fastquad.Sparse(), or None, got {_name(prior)}.")
     prior.check(n)
-
-
-def _intensities(A: Measurements, y: Float) -> bool:
-    """Whether y may be intensities, or the amplitudes that some have in place of them."""
-    whole = getattr(A, "inner", A)
-    return bool(y.min() >= 0) and (isinstance(whole, RankOneTensor) or whole.by_transform)
 
 
 def _says_little(prior: Prior | None, *, fixed: bool = False) -> bool:
@@ -528,35 +480,3 @@ def _named_solver(name: str, prior: Prior | None) -> Solver:
 def _name(value: Any) -> str:
     """The name of a value in an error: the class itself, or an object of it."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-
-
-#: Names of options in other libraries, and what they are called here.
-_ELSEWHERE = (
-    dict.fromkeys(("k", "sparsity", "n_nonzero_coefs"), "prior=fastquad.Sparse(k=...)")
-    | dict.fromkeys(("seed", "random_state", "random_seed"), "rng=...")
-    | dict.fromkeys(("n_jobs", "num_threads", "threads", "workers"), "n_threads=...")
-    | dict.fromkeys(("maxiter", "max_iters", "n_iter", "iterations"), "max_iter=...")
-    | dict.fromkeys(("sigma", "noise_std", "noise_level"), "noise=...")
-    | dict.fromkeys(("init", "x_init", "start", "initial"), "x0=...")
-    | dict.fromkeys(("solver", "algorithm"), "method=...")
-    | {
-        "support": "prior=fastquad.Sparse(support=...)",
-        "decoder": "prior=fastquad.Generative(...)",
-        "nonnegative": "prior=fastquad.Sparse(nonnegative=True)",
-        "dtype": "fastquad.pack(A, dtype=...) as A",
-        "progress": "fastquad.set_progress(...)",
-    }
-)
-
-
-def _unknown_option(option: str) -> str:
-    if option in _ELSEWHERE:
-        return f"solve() has no option `{option}`: give `{_ELSEWHERE[option]}`."
-    known = [p.name for p in inspect.signature(solve).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    for name in METHODS:
-        cls = load(METHODS[name])
-        if option in inspect.signature(cls).parameters:
-            place = "" if cls.__name__ in ("AMP", "LM", "TWF", "Pursuit") else "methods."
-            example = f"method=fastquad.{place}{cls.__name__}({option}=...)"
-            return f"solve() has no option `{option}`, which belongs to the method: `{example}`."
-    return f"solve() has no option `{option}`{arguments.nearest(option, known)}"

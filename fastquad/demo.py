@@ -9,8 +9,9 @@ import numpy as np
 
 from fastquad import datasets, decoders, problems
 from fastquad.api import measure, solve
+from fastquad.batch import SolutionBatch
 from fastquad.priors import Generative
-from fastquad.solution import SolutionBatch, distance
+from fastquad.solution import distance
 from fastquad.typing import Float
 
 #: (unknowns, nonzeros, measurements)

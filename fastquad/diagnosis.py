@@ -26,8 +26,7 @@ from numpy.typing import ArrayLike
 from fastquad import arguments
 from fastquad.engine.driver import finish
 from fastquad.engine.problem import Problem
-from fastquad.engine.trust.by_verbs import MOST_UNSEEN, case_at, position_errors, unseen
-from fastquad.engine.trust.critical import critical as critical_ones
+from fastquad.engine.trust.factored import MOST_UNSEEN, Factored
 from fastquad.engine.verbs import Normals, rows_scaled
 from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
@@ -277,11 +276,11 @@ def _diagnosed(normals: Normals, x: Float, noisy: bool) -> Asks[Diagnosis]:
     problem = normals.problem
     # Rows of one size: what is unseen, and what is critical, do not depend on how rows are scaled.
     case, directions = yield from seen(normals, x)
-    critical = yield from critical_ones(case)
+    critical = case.critical()
     stderr = None
     if noisy:
-        case = yield from _weighted(case, 1 / problem.deviations(np.zeros(problem.m)))
-        stderr = position_errors(case, 1.0)["stderr"]
+        case = yield from case.weighted(1 / problem.deviations(np.zeros(problem.m)))
+        stderr = case.stderr(1.0)
         size = np.abs(directions)
         stderr[(size > MOVED * size.max(axis=0, initial=0.0)).any(axis=1)] = np.inf
         stderr[problem.known] = 0.0
@@ -293,34 +292,23 @@ def _diagnosed(normals: Normals, x: Float, noisy: bool) -> Asks[Diagnosis]:
 
 def seen(
     normals: Normals, x: Float, weights: Float | None = None, held: Indices | None = None
-) -> Asks[tuple[Any, Float]]:
+) -> Asks[tuple[Factored, Float]]:
     """The factor of the normal equations at x, with what is not seen held, and the unseen directions, (N, d).
 
     Rows have these weights, or one size. `held` are the coordinates that hold the phase of a complex x.
     """
-    case = case_at(normals, x, rows_scaled((yield Sizes(x))))
-    if held is not None:
-        case.held = held
-    directions = yield from unseen(case)
-    if weights is not None:
-        case = yield from _weighted(case, weights)
-    return case, directions
+    case, directions = yield from Factored.at(normals, x, rows_scaled((yield Sizes(x))), held)
+    return (case if weights is None else (yield from case.weighted(weights))), directions
 
 
-def _weighted(case: Any, weights: Float) -> Asks[Any]:
-    """The same with other weights of the rows."""
-    G, _ = yield from case.normals.gram(case.x, weights**2, np.zeros(weights.size))
-    return replace(case, w=weights, factor=case.normals.factor(G, case.held))
-
-
-def _leverages(case: Any) -> Asks[Float]:
+def _leverages(case: Factored) -> Asks[Float]:
     """`w_i² j_i^T (J^T D J)^+ j_i` of each row of the Jacobian, (m,)."""
     factor = case.factor
     if not isinstance(factor, DenseFactor):
         edges = yield SparseMatrices()
-        J = _jacobian(edges, case.x, case.problem.turning)
+        J = _jacobian(edges, case.x, case.normals.problem.turning)
         return case.w**2 * _on_pattern(J, factor.inverse_on_pattern())
-    out = np.zeros(case.problem.m)
+    out = np.zeros(case.shape[0])
     root = factor.inverse_root()
     for start in range(0, root.shape[1], _COLUMNS):
         image = yield Along(case.x, np.ascontiguousarray(root[:, start : start + _COLUMNS]))

@@ -197,7 +197,7 @@ def from_pandapower(net: Any) -> Meters:
     of currents, with their `std_dev`. As in pandapower's own estimator, the power of a bus is a load, without its
     shunts, those of buses that switches join are added, and no power flows into the inner point of a transformer of
     three windings. Otherwise the results of the last power flow are the measurements: P and Q of all buses, shunts and
-    all, and at all sides of all lines, transformers and impedances, and all |V|².
+    all, and at all sides of all lines, transformers and impedances, and the squared magnitudes of all voltages.
 
     Parameters
     ----------

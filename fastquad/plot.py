@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
+from fastquad.batch import SolutionBatch
 from fastquad.diagnosis import Diagnosis
-from fastquad.solution import Solution, SolutionBatch, distance
+from fastquad.solution import Solution, distance
 from fastquad.typing import Float, Number
 
 __all__ = ["convergence", "diagnosis", "phase_transition", "recovery"]

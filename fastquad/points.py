@@ -20,7 +20,8 @@ from fastquad.noise import Gaussian
 from fastquad.noise.base import Noise
 from fastquad.numerics import distances as exact
 from fastquad.numerics.distances import Found, Limits
-from fastquad.solution import Proof, Solution, Status
+from fastquad.solution import Proof, Solution
+from fastquad.status import Status
 from fastquad.typing import Float
 
 if TYPE_CHECKING:

@@ -4,123 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from enum import StrEnum
-from html import escape
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fastquad import arguments
+from fastquad.status import Status
 from fastquad.typing import Float, Indices, Number
 
-
-class Status(StrEnum):
-    """Why a solve stopped. A member equals its name as a string; its `sentence` says what that means.
-
-    `Solution.message` begins with the sentence, and ends with what to do about it in that call.
-
-    Examples
-    --------
-    >>> import fastquad as fq
-    >>> fq.Status.EXACT.success, fq.Status.MAX_TIME.success
-    (True, False)
-    >>> fq.Status.EXACT == "EXACT", fq.Status.EXACT
-    (True, <Status.EXACT>)
-    >>> fq.Status.MAX_TIME.sentence
-    'Out of time.'
-    """
-
-    #: What happened, and what it means.
-    sentence: str
-    #: Whether the answer can be trusted; never so when a budget ended the solve.
-    success: bool
-
-    def __new__(cls, name: str, sentence: str, success: bool = False) -> Self:
-        """A member that is the string `name`."""
-        member = str.__new__(cls, name)
-        member._value_, member.sentence, member.success = name, sentence, success
-        return member
-
-    def __repr__(self) -> str:
-        return f"<Status.{self.name}>"
-
-    PROVEN = (
-        "PROVEN",
-        "Proven: x fits every measurement to rounding, and a proof that can be checked again says that no other signal "
-        "does, up to sign.",
-        True,
-    )
-    EXACT = (
-        "EXACT",
-        "Exact: x fits every measurement to rounding, with fewer free coordinates than independent measurements, and A "
-        "has no structure that lets another signal fit, so x is certified up to sign.",
-        True,
-    )
-    EXACT_FOR_MOST = (
-        "EXACT_FOR_MOST",
-        "Exact but for outliers: x fits more than half of the measurements to rounding, more than chance could "
-        "explain, so that it is certified up to sign if these are sound.",
-        True,
-    )
-    CONVERGED = (
-        "CONVERGED",
-        "Converged: the stopping test of the method was met, and no other signal was found that fits.",
-        True,
-    )
-    UNDETERMINED = (
-        "UNDETERMINED",
-        "Undetermined: x fits, but it has at least as many free coordinates as there are measurements, or the "
-        "measurements leave some directions of it free, so that many signals fit as well.",
-    )
-    UNDECIDED = (
-        "UNDECIDED",
-        "Undecided: x fits, and no other signal was found that does, but the evidence falls short of ruling one out.",
-    )
-    AMBIGUOUS = (
-        "AMBIGUOUS",
-        "Ambiguous: another signal fits as well as x, because of the structure of A or because noise hides the "
-        "difference.",
-    )
-    NOISY = (
-        "NOISY",
-        "Noisy: x was found, but the data are too noisy to call it a success; `error` says how far off it may be.",
-    )
-    STAGNATED = (
-        "STAGNATED",
-        "Stagnated: the method has nothing left to try, and x does not explain the measurements.",
-    )
-    EMPTY_SUPPORT = (
-        "EMPTY_SUPPORT",
-        "Stagnated, from a poor start: no coordinate passed the support test.",
-    )
-    MAX_ITER = (
-        "MAX_ITER",
-        "Out of iterations.",
-    )
-    MAX_PASSES = (
-        "MAX_PASSES",
-        "Out of passes over A.",
-    )
-    MAX_TIME = (
-        "MAX_TIME",
-        "Out of time.",
-    )
-    DIVERGED = (
-        "DIVERGED",
-        "Diverged: the iterates grew without bound.",
-    )
-    STOPPED = (
-        "STOPPED",
-        "Stopped before its end, by the callback or by Ctrl-C.",
-    )
-    TRIVIAL = (
-        "TRIVIAL",
-        "Every measurement is zero: x = 0 explains them, and nothing shows another signal that does.",
-        True,
-    )
+F = TypeVar("F")
+G = TypeVar("G")
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,7 +216,9 @@ class Solution:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return _table([self], f"<p>{escape(self.message)}</p>")
+        from fastquad.batch import table
+
+        return table([self], self.message)
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain data, which JSON takes: the status as its name, arrays as lists.
@@ -361,171 +259,13 @@ class Interrupted(KeyboardInterrupt):
         self.solution = solution
 
 
-def changed(find: Callable[[], Any], change: Callable[[Any], Any]) -> Any:
+def changed(find: Callable[[], F], change: Callable[[F], G]) -> G:
     """What `find` returns, changed; if Ctrl-C ends it, the same of the answer so far."""
     try:
         found = find()
     except Interrupted as stopped:
         raise Interrupted(change(stopped.solution)) from None
     return change(found)
-
-
-class SolutionBatch(Sequence[Solution]):
-    """The answers for b signals that shared A: `batch[i]` is the `Solution` of the i-th.
-
-    Its attributes are those of `Solution`, for all signals: `x` has shape (b, n), numbers have shape (b,), the rest are
-    lists of b.
-
-    Examples
-    --------
-    >>> import fastquad as fq
-    >>> batch = fq.problems.gaussian(m=60, n=30, k=3, n_signals=2, rng=0)
-    >>> solutions = fq.solve(batch.A, batch.y)
-    >>> len(solutions), solutions.x.shape, [solution.status.name for solution in solutions]
-    (2, (2, 30), ['EXACT', 'EXACT'])
-    """
-
-    def __init__(self, solutions: Iterable[Solution]) -> None:
-        self._solutions = list(solutions)
-
-    @overload
-    def __getitem__(self, index: int) -> Solution: ...
-    @overload
-    def __getitem__(self, index: slice) -> SolutionBatch: ...
-    def __getitem__(self, index: int | slice) -> Solution | SolutionBatch:
-        found = self._solutions[index]
-        return found if isinstance(found, Solution) else SolutionBatch(found)
-
-    def __len__(self) -> int:
-        return len(self._solutions)
-
-    def __eq__(self, other: object) -> bool:
-        return self._solutions == other._solutions if isinstance(other, SolutionBatch) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __bool__(self) -> bool:
-        """No one answer: some of a batch may be a success and others not."""
-        raise TypeError("the truth of a batch is not defined: use `batch.success.all()` or `batch.success.any()`.")
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """`Solution.to_row` of each."""
-        return [solution.to_row() for solution in self]
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return _table(self._solutions, "")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every field as plain data: for each a list, with one entry a signal."""
-        each = [solution.to_dict() for solution in self]
-        return {name: [said[name] for said in each] for name in (field.name for field in fields(Solution))}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of them as one `.npz` file, without pickle; `fastquad.load_solution` reads it."""
-        from fastquad.solution_files import save_solutions
-
-        save_solutions(self._solutions, path, batch=True)
-
-    def __repr__(self) -> str:
-        return f"SolutionBatch of {len(self)}, {int(self.success.sum())} of them a success"
-
-    @property
-    def x(self) -> Number:
-        """The signals, (b, n)."""
-        x = np.array([solution.x for solution in self])
-        x.flags.writeable = False
-        return x
-
-    @property
-    def status(self) -> list[Status]:
-        """Why each solve stopped."""
-        return [solution.status for solution in self]
-
-    @property
-    def success(self) -> NDArray[np.bool_]:
-        """Whether each answer can be trusted, (b,)."""
-        return np.array([solution.success for solution in self])
-
-    @property
-    def message(self) -> list[str]:
-        """The sentences of each."""
-        return [solution.message for solution in self]
-
-    @property
-    def method(self) -> list[str]:
-        """The method that gave each."""
-        return [solution.method for solution in self]
-
-    @property
-    def n_iter(self) -> Indices:
-        """Steps of each, (b,)."""
-        return np.array([solution.n_iter for solution in self])
-
-    @property
-    def n_passes(self) -> Float:
-        """Passes over A that each shared in, (b,)."""
-        return np.array([solution.n_passes for solution in self])
-
-    @property
-    def residual(self) -> Float:
-        """Relative residuals, (b,)."""
-        return np.array([solution.residual for solution in self])
-
-    @property
-    def support(self) -> list[Indices]:
-        """The nonzeros of each."""
-        return [solution.support for solution in self]
-
-    @property
-    def noise(self) -> list[float | None]:
-        """The noise of each, where it was estimated."""
-        return [solution.noise for solution in self]
-
-    @property
-    def stderr(self) -> list[Float | None]:
-        """The standard errors of each."""
-        return [solution.stderr for solution in self]
-
-    @property
-    def error(self) -> list[float | None]:
-        """The estimated error of each."""
-        return [solution.error for solution in self]
-
-    @property
-    def outliers(self) -> list[Indices | None]:
-        """The measurements that contradict each."""
-        return [solution.outliers for solution in self]
-
-    @property
-    def history(self) -> list[dict[str, Float]]:
-        """The history of each."""
-        return [solution.history for solution in self]
-
-    @property
-    def elapsed(self) -> Float:
-        """Seconds of each, (b,)."""
-        return np.array([solution.elapsed for solution in self])
-
-    @property
-    def rival(self) -> list[Number | None]:
-        """Another signal that fits as well as each, where one was found."""
-        return [solution.rival for solution in self]
-
-    @property
-    def proof(self) -> list[Any]:
-        """The proof of each, where there is one."""
-        return [solution.proof for solution in self]
-
-    @property
-    def noise_model(self) -> list[Any]:
-        """The model of the noise of each."""
-        return [solution.noise_model for solution in self]
-
-    @property
-    def gauge(self) -> list[str]:
-        """What no measurement can tell of each."""
-        return [solution.gauge for solution in self]
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -548,26 +288,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _table(solutions: list[Solution], below: str) -> str:
-    """An HTML table with a row a solution."""
-    names = ("status", "method", "nonzeros", "residual", "noise", "error", "passes over A", "seconds")
-    rows = []
-    for solution in solutions:
-        colour = "#1a7f37" if solution.success else "#9a6700"
-        cells = [
-            f'<b style="color:{colour}">{solution.status.name}</b>', escape(solution.method),
-            f"{len(solution.support)} of {len(solution.x)}", f"{solution.residual:.1e}", _number(solution.noise),
-            _number(solution.error), f"{solution.n_passes:.3g}", f"{solution.elapsed:.2g}",
-        ]  # fmt: skip
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    head = "".join(f"<th>{name}</th>" for name in names)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{below}"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2g}"
 
 
 def distance(

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from fastquad.batch import SolutionBatch
 from fastquad.noise import from_dict
-from fastquad.solution import Proof, Solution, SolutionBatch, Status
+from fastquad.solution import Proof, Solution
+from fastquad.status import Status
 from fastquad.system.files import replacing
 
 _FORMAT = "fastquad solution"

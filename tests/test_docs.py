@@ -45,3 +45,11 @@ def test_words_that_people_look_for_are_there(word):
 def test_every_status_has_a_cure():
     text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
     assert [status.name for status in fq.Status if f"`{status.name}`" not in text] == []
+
+
+def test_every_section_of_the_reference_has_a_page_of_the_guide():
+    names = (DOCS / "_ext" / "names.py").read_text(encoding="utf-8")
+    guide = dict(re.findall(r'^    "([^"]+)": "([\w-]+)",$', names, re.M))
+    sections = re.findall(r"^(\w[\w ]*)\n-+$", (DOCS / "api.rst").read_text(encoding="utf-8"), re.M)
+    assert len(sections) > 5
+    assert [section for section in sections if not (DOCS / f"{guide.get(section)}.md").is_file()] == []

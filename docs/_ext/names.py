@@ -23,6 +23,8 @@ _SECTIONS = {
 #: The page of the guide that a section of the reference belongs to.
 _GUIDE = {
     "Solve": "tutorial",
+    "Points": "howto-points",
+    "What measurements can see": "measurements",
     "Measurements": "measurements",
     "Priors": "priors",
     "Methods": "choosing",

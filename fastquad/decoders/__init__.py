@@ -12,9 +12,13 @@ A solver needs three things of a decoder G, all on a batch of b latent vectors a
 framework is needed. `TorchDecoder` and `JaxDecoder` put any network of those frameworks behind the same three methods.
 """
 
-from fastquad.decoders.base import BaseDecoder
-from fastquad.decoders.dense import Decoder
-from fastquad.decoders.frameworks import JaxDecoder, TorchDecoder
-from fastquad.decoders.loading import load, mnist
+from fastquad.system.lazy import lazily
 
-__all__ = ["BaseDecoder", "Decoder", "JaxDecoder", "TorchDecoder", "load", "mnist"]
+_PLACES = {
+    "base": "BaseDecoder",
+    "dense": "Decoder",
+    "frameworks": "JaxDecoder TorchDecoder",
+    "loading": "load mnist",
+}
+__all__ = [name for names in _PLACES.values() for name in names.split()]
+__getattr__ = lazily(__name__, _PLACES)

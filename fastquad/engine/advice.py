@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fastquad.solution import Status
+from fastquad.status import Status
 
 
 class Call(NamedTuple):

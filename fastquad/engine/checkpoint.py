@@ -34,7 +34,8 @@ from fastquad.engine.digest import digest
 from fastquad.engine.encoding import Encoder, decoded, dense
 from fastquad.engine.run import Run
 from fastquad.noise import from_dict
-from fastquad.solution import Proof, Solution, Status
+from fastquad.solution import Proof, Solution
+from fastquad.status import Status
 from fastquad.system.records import Journal, Record
 
 FORMAT, VERSION = "fastquad checkpoint", 3

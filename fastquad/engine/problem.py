@@ -51,6 +51,8 @@ class Problem:
     gram: str | None = "dense"
     #: Whether x is found and judged by `measure`, `along` and `gradient` alone: see `Measurements.matrix_free`.
     matrix_free: bool = False
+    #: Whether A answers nothing else.
+    only_verbs: bool = False
     #: Groups of coordinates that are zero together, such as Re and Im of a complex number; None if there are none.
     groups: Groups | None = None
     #: What the measurements cannot determine of x: its "sign"; or, for a complex x whose Re and Im are the coordinates

@@ -81,6 +81,13 @@ class Work(_Free):
 
 
 @dataclass(frozen=True, slots=True)
+class Again(Work):
+    """The same for short work, which is done again where a solve is resumed."""
+
+    kept = False
+
+
+@dataclass(frozen=True, slots=True)
 class Reread(_Free):
     """Charge this many passes for reading a copy of A that the solver holds; not answered."""
 

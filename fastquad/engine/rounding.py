@@ -9,6 +9,7 @@ import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
+from fastquad.engine.trust.tolerances import LOOK_ENTRIES
 
 # How many arrays of shape (m, n) the methods and the certificate have at a time.
 _PRODUCTS = 6
@@ -17,6 +18,11 @@ _PRODUCTS = 6
 def products_affordable(problem: Problem) -> bool:
     """Whether a few arrays of the products of x, (m, n), fit in the memory."""
     return 8 * _PRODUCTS * problem.m * problem.n <= problem.memory
+
+
+def small(problem: Problem) -> bool:
+    """Whether matrices tell more of an answer than verbs or a transform do, and cost little."""
+    return problem.m * problem.n**2 <= LOOK_ENTRIES
 
 
 def exact_enough(problem: Problem, residual: float) -> bool:

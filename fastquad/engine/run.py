@@ -14,9 +14,10 @@ import numpy as np
 from fastquad.engine.advice import Call, advice
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Request
-from fastquad.engine.steps import Belief, End, Note, Outcome, Snapshot, Stage, State, Step, Steps
-from fastquad.engine.verdict import Verdict, judge
-from fastquad.solution import Solution, Status, distance
+from fastquad.engine.steps import Belief, End, Note, Outcome, Snapshot, Stage, State, Step, Steps, Verdict
+from fastquad.engine.verdict import judge
+from fastquad.solution import Solution, distance
+from fastquad.status import Status
 from fastquad.system import progress
 from fastquad.typing import Asks, Float
 
@@ -289,7 +290,8 @@ class Run:
         residual = NOT_READ if unread else f"The relative residual is {outcome.residual:.1e}."
         rival = "`rival` is another signal that fits." if outcome.rival is not None else ""
         call = self.call._replace(found=bool(outcome.x.any()))
-        said = [status.sentence, residual, *self.notes, outcome.note, rival, advice(status, call)]
+        told = "" if status.success else advice(status, call)
+        said = [status.sentence, residual, *self.notes, outcome.note, rival, told]
         return " ".join(filter(None, said))
 
     def _better(self, told: Verdict, notes: list[str], free: Verdict) -> Verdict:

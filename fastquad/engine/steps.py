@@ -13,11 +13,12 @@ A solver says why it ended; the verdict decides what that is worth (see `fastqua
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from fastquad.engine.requests import Request
+from fastquad.status import Status
 from fastquad.typing import Float, Indices
 
 if TYPE_CHECKING:
@@ -128,6 +129,17 @@ class Outcome:
     known: Known | None = None
     #: The normal equations of a method that works by the verbs of the Jacobian: see `fastquad.engine.verbs`.
     normals: Any = None
+
+    def noted(self, note: str, **changes: Any) -> Self:
+        """The outcome with a sentence more."""
+        return replace(self, note=f"{self.note} {note}".strip(), **changes)
+
+
+class Verdict(NamedTuple):
+    """The status, and the outcome with the additions of the verdict."""
+
+    status: Status
+    outcome: Outcome
 
 
 Steps = Generator[Request | Step | Belief | Note | Stage | Snapshot, Any, Outcome]

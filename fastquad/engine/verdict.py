@@ -34,23 +34,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fastquad.engine.problem import Problem
-from fastquad.engine.rounding import exact_enough, explained, products_affordable
-from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
+from fastquad.engine.rounding import exact_enough, explained, products_affordable, small
+from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.by_transform import NOT_SHOWN, certify_by_transform
-from fastquad.engine.trust.by_verbs import judge_by_verbs
 from fastquad.engine.trust.certificate import Certificate, certify, doubt_zero
 from fastquad.engine.trust.evidence import SPARE_NATS, against_chance
-from fastquad.engine.trust.in_noise import Verdict, judge_in_noise, noted, small, with_second
-from fastquad.engine.trust.matrix_free import certify_matrix_free
 from fastquad.engine.trust.proof import certified_radius, prove
 from fastquad.engine.trust.search import along_free, to_refute
-from fastquad.engine.trust.sound import of_rows, sound
-from fastquad.engine.trust.structured import certify_structured
 from fastquad.engine.trust.tolerances import TRUSTED
-from fastquad.engine.trust.whitened import in_units_of_noise
 from fastquad.measurements.contractions import Products
-from fastquad.solution import Status
+from fastquad.status import Status
 from fastquad.typing import Asks
 
 __all__ = ["TRUSTED", "Verdict", "exact_enough", "judge", "products_affordable"]
@@ -113,7 +106,12 @@ def _zero(case: _Case) -> Asks[Verdict]:
 
 def _as_it_ended(case: _Case) -> Asks[Verdict]:
     yield from ()
-    return with_second(Verdict(_AS_IT_ENDED[case.end], case.outcome))
+    ended = Verdict(_AS_IT_ENDED[case.end], case.outcome)
+    if not case.outcome.second:
+        return ended
+    from fastquad.engine.trust.in_noise import with_second
+
+    return with_second(ended)
 
 
 def _enumerated(case: _Case) -> Asks[Verdict]:
@@ -124,8 +122,10 @@ def _enumerated(case: _Case) -> Asks[Verdict]:
 
 def _by_verbs(case: _Case) -> Asks[Verdict]:
     """The verdict by the verbs, with a proof or a rival where the matrices that show them are small."""
+    from fastquad.engine.trust.by_verbs import judge_factored
+
     problem = case.problem
-    status, outcome = yield from judge_by_verbs(problem, case.outcome)
+    status, outcome = yield from judge_factored(problem, case.outcome)
     matrices = products_affordable(problem) and small(problem)
     if not matrices or outcome.end not in (End.CONVERGED, End.STAGNATED) or not exact_enough(problem, outcome.residual):
         return Verdict(status, outcome)
@@ -137,7 +137,7 @@ def _by_verbs(case: _Case) -> Asks[Verdict]:
     else:
         found = ground.weighed(Certificate(outcome.x, outcome.residual, status, twin=outcome.rival))
     error = found.error if found.status.success else None
-    told = noted(outcome, found.doubt, x=found.x, error=error, rival=found.twin, proof=ground.proof)
+    told = outcome.noted(found.doubt, x=found.x, error=error, rival=found.twin, proof=ground.proof)
     return Verdict(found.status, told)
 
 
@@ -155,7 +155,7 @@ def _undetermined(case: _Case) -> Asks[Verdict]:
 def _certified(case: _Case) -> Asks[Verdict]:
     """The verdict on an answer that fits to rounding: that of its certificate, with x cleaned of rounding."""
     problem, outcome = case.problem, case.outcome
-    ground = None if problem.matrix_free else (yield from prove(problem, outcome.x, outcome.known))
+    ground = None if problem.only_verbs else (yield from prove(problem, outcome.x, outcome.known))
     if ground is not None and ground.proof is not None:
         found = Certificate(ground.x, ground.residual, Status.PROVEN, ground.note, error=ground.error)
     else:
@@ -171,29 +171,36 @@ def _certified(case: _Case) -> Asks[Verdict]:
     nonzeros = int(np.count_nonzero(found.x))
     if status is Status.EXACT and problem.k is not None and nonzeros != problem.k:
         note = f"{note} It has {nonzeros} nonzeros, not k = {problem.k} as was given."
-    told = noted(outcome, note.strip(), x=found.x, residual=found.residual, rival=found.twin)
+    told = outcome.noted(note.strip(), x=found.x, residual=found.residual, rival=found.twin)
     error, proof = found.error if status.success else None, None if ground is None else ground.proof
     return Verdict(status, replace(told, error=error, proof=proof))
 
 
 def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:
     """The certificate of an answer that fits to rounding, by the tests for its kind."""
-    if problem.matrix_free:
-        return (yield from certify_matrix_free(problem, outcome.x))
     # Of small problems matrices tell more: whether descents from other starts find another answer.
-    if problem.by_transform and not to_refute(problem.m, problem.n, problem.n, independent=False):
-        found = yield from certify_by_transform(problem, outcome.x)
+    few = to_refute(problem.m, problem.n, problem.n, independent=False)
+    if problem.matrix_free or (problem.by_transform and not few):
+        from fastquad.engine.trust.by_verbs import NOT_SHOWN, certify_by_verbs
+
+        found = yield from certify_by_verbs(problem, outcome.x)
         if found is not None:
             return found
         if not products_affordable(problem):
             return Certificate(outcome.x, outcome.residual, Status.UNDECIDED, NOT_SHOWN)
-    return (yield from certify_structured(problem, outcome.x, outcome.entries)) or (
-        yield from certify(problem, outcome.x, outcome.known, outcome.entries)
-    )
+    if problem.prior is not None:
+        from fastquad.engine.trust.structured import certify_structured
+
+        found = yield from certify_structured(problem, problem.prior, outcome.x, outcome.entries)
+        if found is not None:
+            return found
+    return (yield from certify(problem, outcome.x, outcome.known, outcome.entries))
 
 
 def _in_units_of_noise(case: _Case) -> Asks[Verdict]:
     """The verdict where the noise of a measurement depends on its signal: that of the problem in units of noise."""
+    from fastquad.engine.trust.whitened import in_units_of_noise
+
     outcome = case.outcome
     verdict, told = yield from in_units_of_noise(case.problem, outcome, judge)
     status, found = verdict
@@ -203,6 +210,8 @@ def _in_units_of_noise(case: _Case) -> Asks[Verdict]:
 
 def _for_most(case: _Case) -> Asks[Verdict]:
     """The verdict on an answer that fits most measurements to rounding: these alone must rule out every other one."""
+    from fastquad.engine.trust.sound import of_rows, sound
+
     problem, outcome = case.problem, case.outcome
     assert outcome.outliers is not None
     rows = np.delete(np.arange(problem.m), outcome.outliers)
@@ -236,6 +245,8 @@ def _stagnated(case: _Case) -> Asks[Verdict | None]:
 
 def _in_noise(case: _Case) -> Asks[Verdict]:
     """The verdict on signal in noise; if what was taken for noise is signal, on the signal that explains it."""
+    from fastquad.engine.trust.in_noise import judge_in_noise
+
     verdict: Verdict = yield from judge_in_noise(case.problem, case.outcome)
     found = verdict.outcome
     if found.x is not case.outcome.x and exact_enough(case.problem, found.residual):

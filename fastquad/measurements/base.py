@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
-from fastquad.measurements.dense.layout import LANES, pack_block
+from fastquad.measurements.dense.layout import LANES, pack_block, packed_rows
 from fastquad.numerics.gram import gram
 from fastquad.numerics.transform import Transform
 from fastquad.system import threads
 from fastquad.system.memory import budget
-from fastquad.typing import Indices, Number
+from fastquad.typing import Float, Indices, Number
 
 _BLOCK_BYTES = 32 << 20
 #: A pass over no more than this is done by one thread.
@@ -80,6 +80,19 @@ class Measurements(ABC):
     matrix_free: bool = False
     #: Whether they are all that A has, so that methods that need more are refused.
     only_verbs: bool = False
+    #: Whether measurements are sums of squares, as intensities are.
+    intensities: bool = False
+    #: Where the matrices are if they are plain numbers, which may hide what they are: in "memory" or on "disk".
+    numbers: str = ""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows can be taken apart, and no method weighs them by itself."""
+        by_others = self.by_verbs or self.by_transform or self.matrix_free or self.only_verbs
+        return self._separate and not (by_others or self.bilinear)
+
+    #: Whether each row is read by itself.
+    _separate: bool = False
 
     @property
     def complex(self) -> bool:
@@ -444,6 +457,16 @@ class Measurements(ABC):
 
     def _block(self, rows: Indices, cols: Indices, n_threads: int) -> Number:
         return np.concatenate([A[:, rows[:, None], cols] for _, A in self._blocks()])
+
+    def _cells(self, members: Indices, new: int, n_threads: int) -> Float:
+        """`Ã_i[P, P]` of some coordinates P, −1 for none, in the packed layout, but only its first `new` rows."""
+        rows, cols = np.flatnonzero(members[:new] >= 0), np.flatnonzero(members >= 0)
+        block = self._block(members[rows], members[cols], n_threads)
+        if rows.size == new and cols.size == members.size:
+            return packed_rows(block)
+        padded = np.zeros((self.m, new, members.size))
+        padded[:, rows[:, None], cols] = block
+        return packed_rows(padded)
 
     def _compress(self, U: Number, n_threads: int) -> Number:
         return np.concatenate([U.conj().T @ (A @ U) for _, A in self._blocks()])

@@ -376,6 +376,24 @@ class Block(Contraction):
 
 
 @dataclass(frozen=True, slots=True)
+class Cells(Contraction):
+    """Answered with the first `new` rows of `Ã_i[P, P]` in the packed layout, (blocks, entries, 8); −1 in P is none.
+
+    They are in the precision of A where it is packed. What `fastquad.measurements.dense.kept.Kept` is made of.
+    """
+
+    members: Indices
+    new: int
+
+    def cost(self, A: Measurements) -> float:
+        new, members = self.members[: self.new], self.members
+        return A.share_of_block(new[new >= 0], members[members >= 0])
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return A._cells(self.members, self.new, n_threads)
+
+
+@dataclass(frozen=True, slots=True)
 class Compress(Contraction):
     """Answered with `U^T Ã_i U`, (m, p, p)."""
 

@@ -26,6 +26,11 @@ from fastquad.typing import Indices, Number
 class View(WrappedTensor):
     """Measurements that are others seen in another way."""
 
+    @property
+    def _separate(self) -> bool:  # type: ignore[override]
+        """Whether each row is read by itself, of matrices that are there."""
+        return not isinstance(self.inner, View) and self.inner._separate
+
     def reads_rows(self, nnz: int) -> bool:
         return self.inner.reads_rows(nnz)
 

@@ -38,6 +38,11 @@ class WrappedTensor(Measurements):
         return self.inner.matrix_free
 
     @property
+    def intensities(self) -> bool:  # type: ignore[override]
+        """Whether the inner tensor's measurements are sums of squares."""
+        return self.inner.intensities
+
+    @property
     def only_verbs(self) -> bool:  # type: ignore[override]
         """Whether the inner tensor has nothing but functions."""
         return self.inner.only_verbs

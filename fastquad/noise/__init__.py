@@ -11,31 +11,39 @@ likelihood with the verbs of `fastquad.noise.base`; no method asks which one it 
 file with one more class, and a row in `MODELS` if the command line is to know its name.
 """
 
+import sys
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastquad import arguments
 from fastquad.noise.base import Noise
 from fastquad.noise.gaussian import Gaussian
-from fastquad.noise.outliers import Outliers
-from fastquad.noise.poisson import Poisson
-from fastquad.noise.quantised import Quantised
-from fastquad.noise.student import Student
+from fastquad.system.lazy import lazily
 
-#: The models by the word that names each on the command line.
-MODELS: dict[str, type[Noise]] = {
-    "gaussian": Gaussian,
-    "poisson": Poisson,
-    "quantised": Quantised,
-    "student": Student,
-    "outliers": Outliers,
-}
+if TYPE_CHECKING:
+    from fastquad.noise.outliers import Outliers
+    from fastquad.noise.poisson import Poisson
+    from fastquad.noise.quantised import Quantised
+    from fastquad.noise.student import Student
 
 __all__ = ["Gaussian", "Noise", "Outliers", "Poisson", "Quantised", "Student"]
+#: The models by the word that names each on the command line, which is the name of its module too.
+MODELS = {name.lower(): name for name in __all__ if name != "Noise"}
+
+if not TYPE_CHECKING:
+    __getattr__ = lazily(__name__, {word: name for word, name in MODELS.items() if word != "gaussian"})
+
+
+def model_of(word: str) -> type[Noise]:
+    """The class of the model that a word names."""
+    found: type[Noise] = getattr(sys.modules[__name__], MODELS[word])
+    return found
 
 
 def from_dict(said: Any) -> Noise | None:
     """The model of `Noise.to_dict`; None for one of a class that is not defined here."""
+    if str(said["model"]).lower() in MODELS:
+        model_of(said["model"].lower())  # it is defined from now on
     found = {each.__name__: each for each in _known(Noise)}.get(said["model"])
     if found is None:
         return None
@@ -59,7 +67,8 @@ def from_words(text: str) -> Noise | float:
                 f"`noise` must be a number or one of {', '.join(MODELS)}, with its parameters behind a colon, got "
                 f"{text!r}{arguments.nearest(name, MODELS)}"
             ) from None
-    names = [field.name for field in fields(MODELS[name])]  # type: ignore[arg-type]
+    model = model_of(name)
+    names = [field.name for field in fields(model)]  # type: ignore[arg-type]
     given: dict[str, float] = {}
     for place, part in enumerate(filter(None, rest.split(","))):
         key, equals, value = part.rpartition("=")
@@ -71,7 +80,7 @@ def from_words(text: str) -> Noise | float:
         except ValueError:
             raise ValueError(f"`noise`: {key!r} of {name} must be a number, got {value!r}.") from None
     try:
-        return MODELS[name](**given)
+        return model(**given)
     except TypeError as error:
         raise ValueError(f"`noise`: {name} needs {', '.join(names)}, such as {name}:4: {error}") from None
 

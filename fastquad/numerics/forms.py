@@ -30,8 +30,6 @@ _NEAR = 1e-3
 _AT_BOTTOM = 1e-6
 # The least share of a decrease that rounding lets one see.
 _NO_MORE = 1e-15
-# Draws for variances: each is known to a quarter.
-_DRAWS = 24
 
 
 class Forms:
@@ -71,6 +69,19 @@ class Forms:
         new, self._charged = self.calls - self._charged, self.calls
         return new
 
+    def jacobian(self, x: Float, weights: Float | None = None) -> JacobianAt:
+        """J at x, its rows times weights (m,) if there are any."""
+        return JacobianAt(self, x, weights)
+
+    #: The coordinates that no form depends on, as far as that is known, and a bound from below, in the norm of signals,
+    #: of the norm in which `JacobianAt.least` measures them.
+    dark = np.zeros(0, dtype=np.intp)
+    shortest = 1.0
+
+    def scaled(self, power: float, v: Float) -> Float:
+        """v, scaled so that all directions are measured alike: here as it is."""
+        return v
+
     def leading(self, weights: Float, rng: np.random.Generator) -> tuple[Float, Float]:
         """About the two leading eigenvectors of `Σ_i w_i Ã_i`, from a random start."""
         return krylov.leading_vectors(lambda v: self.gradient(v, weights) / 2, self.n, rng)
@@ -85,7 +96,7 @@ class JacobianAt:
     """J at x, its rows times weights (m,) if there are any."""
 
     def __init__(self, forms: Forms, x: Float, weights: Float | None = None) -> None:
-        self.forms, self.x, self.weights = forms, x, weights
+        self.forms, self.x, self.weights, self.shape = forms, x, weights, (forms.m, forms.n)
 
     def _weighed(self, u: Float) -> Float:
         return u if self.weights is None else self.weights * u
@@ -107,13 +118,17 @@ class JacobianAt:
         moved = self.forward(rng.standard_normal(self.forms.n))
         return float(moved @ moved) / self.forms.n
 
-    def least_squares(self, target: Float, tol: float, max_steps: int, damping: float = 0.0) -> Float:
+    def least_squares(
+        self, target: Float, tol: float, max_steps: int, *, damping: float = 0.0, free: Float | None = None
+    ) -> Float:
         """The d that minimises `‖J d − target‖² + damping ‖d‖²`, by conjugate gradients.
 
+        With `free` (n,), of zeros and ones, the coordinates with a zero stay zero.
         They end where k more steps like the last two, the k-th, would lower it by less than a share tol² of what all
         have. A share of the gradient would say nothing where one measurement is far more precise than the others.
         """
-        d, r = np.zeros(self.forms.n), self.adjoint(target)
+        kept: Float | float = 1.0 if free is None else free
+        d, r = np.zeros(self.forms.n), kept * self.adjoint(target)
         direction, square = r, float(r @ r)
         lowered, small = 0.0, 0
         for count in range(1, max_steps + 1):
@@ -127,7 +142,7 @@ class JacobianAt:
             small = small + 1 if count * step * square <= max(tol**2, _NO_MORE) * lowered else 0
             if small == 2:
                 break
-            r = r - step * (self.adjoint(moved) + damping * direction)
+            r = r - step * (kept * self.adjoint(moved) + damping * direction)
             before, square = square, float(r @ r)
             direction = r + square / before * direction
         return d
@@ -135,15 +150,6 @@ class JacobianAt:
     def least(self, rng: np.random.Generator, without: list[Float]) -> krylov.Least:
         """The least eigenvalue of `J^T J`, beside known null vectors of J."""
         return krylov.least_eigenvalue(self.normal, self.forms.n, rng, without)
-
-    def sampled(self, rng: np.random.Generator) -> tuple[Float, Float]:
-        """The diagonals of `(J^T J)^{-1}`, (n,), and of `J (J^T J)^{-1} J^T`, (m,), by least squares of random data."""
-        variances, leverage = np.zeros(self.forms.n), np.zeros(self.forms.m)
-        for _ in range(_DRAWS):
-            d = self.least_squares(rng.standard_normal(self.forms.m), 1e-3, 200)
-            variances += d**2 / _DRAWS
-            leverage += self.forward(d) ** 2 / _DRAWS
-        return variances, np.minimum(leverage, 1.0)
 
 
 class FormDescent:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastquad.numerics import krylov
+from fastquad.numerics.forms import JacobianAt
 from fastquad.typing import Float, Indices
 
 # The share of the largest eigenvalue of B^T B below which another one is taken for it in a change of scale.
@@ -28,8 +29,9 @@ class Transform(ABC):
     m: int
     R: int
     n: int
-    #: How many products were made.
+    #: How many products were made, and how many of them were charged.
     products: int = 0
+    _charged: int = 0
 
     def forward(self, x: Float) -> Float:
         """`B x`, (mR,)."""
@@ -40,6 +42,30 @@ class Transform(ABC):
         """`B^T z`, (n,)."""
         self.products += 1
         return self._adjoint(z)
+
+    def uncharged(self) -> int:
+        """The products since this was last asked."""
+        new, self._charged = self.products - self._charged, self.products
+        return new
+
+    def measure(self, x: Float) -> Float:
+        """`‖B_i x‖²`, (m,)."""
+        return self.lengths(self.forward(x)) ** 2
+
+    def jacobian(self, x: Float, weights: Float | None = None) -> Jacobian:
+        """J at x, its rows times weights (m,) if there are any."""
+        return Jacobian(self, self.forward(x), weights)
+
+    @property
+    def dark(self) -> Indices:
+        """The coordinates that no measurement depends on."""
+        values = self.eigenvalues
+        return np.flatnonzero(values <= 1e-14 * float(values.max()))
+
+    @property
+    def shortest(self) -> float:
+        """The least eigenvalue of `B^T B`."""
+        return float(self.eigenvalues.min())
 
     @abstractmethod
     def _forward(self, x: Float) -> Float: ...
@@ -126,7 +152,7 @@ class Jacobian:
     """`J d = 2 <z_i, (Bd)_i> w_i` of the squared lengths at x with z = Bx, times weights w (m,) if there are any."""
 
     def __init__(self, B: Transform, z: Float, weights: Float | None = None) -> None:
-        self.B, self.z = B, z
+        self.B, self.z, self.shape = B, z, (B.m, B.n)
         self._twice = 2 * z if weights is None else np.repeat(2 * weights, B.R) * z
 
     def forward(self, d: Float) -> Float:
@@ -145,8 +171,7 @@ class Jacobian:
         """`J^T J d`."""
         return self.adjoint(self.forward(d))
 
-    @property
-    def typical(self) -> float:
+    def typical(self, rng: np.random.Generator | None = None) -> float:
         """The mean eigenvalue of `(B^T B)^{-1} J^T J`, if z is as large in all directions."""
         return float(np.vdot(self._twice, self._twice)) / (self.B.m * self.B.R)
 
@@ -171,7 +196,7 @@ class Jacobian:
         b = self.adjoint(target)
         return krylov.conjugate_gradients(apply, b if free is None else free * b, precondition, tol, max_steps)
 
-    def least(self, rng: np.random.Generator, *, without: list[Float]) -> krylov.Least:
+    def least(self, rng: np.random.Generator, without: list[Float]) -> krylov.Least:
         """The least eigenvalue of `(B^T B)^{-1/2} J^T J (B^T B)^{-1/2}`, beside known null vectors of J."""
         B = self.B
 
@@ -181,15 +206,16 @@ class Jacobian:
         return krylov.least_eigenvalue(apply, B.n, rng, [B.scaled(0.5, d) for d in without])
 
 
-def sampled_variances(J: Jacobian, rng: np.random.Generator, draws: int = 24) -> tuple[Float, Float]:
+def sampled_variances(J: Jacobian | JacobianAt, rng: np.random.Generator, draws: int = 24) -> tuple[Float, Float]:
     """The diagonals of `(J^T J)^{-1}` (n,) and of `J (J^T J)^{-1} J^T` (m,), from least squares of random data.
 
     Of so few draws a variance is known to a third. Where they differ by no more than that from each other, it is their
     mean that is known: each is drawn towards it as far as that explains their spread.
     """
-    variances, leverage = np.zeros(J.B.n), np.zeros(J.B.m)
+    m, n = J.shape
+    variances, leverage = np.zeros(n), np.zeros(m)
     for _ in range(draws):
-        d = J.least_squares(rng.standard_normal(J.B.m), 1e-3, 200)
+        d = J.least_squares(rng.standard_normal(m), 1e-3, 200)
         variances += d**2 / draws
         leverage += J.forward(d) ** 2 / draws
     return _towards_mean(variances, draws), np.minimum(_towards_mean(leverage, draws), 1.0)

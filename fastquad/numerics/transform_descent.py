@@ -50,7 +50,7 @@ class TransformDescent:
     def steepness(self) -> float:
         """`‖J^T r‖/(‖J‖ ‖r‖)`, the gradient relative to what it could be; J and r are without weights."""
         J = Jacobian(self.B, self.z)
-        size = float(np.sqrt(J.typical * self.B.eigenvalues.sum()) * np.linalg.norm(self.r))
+        size = float(np.sqrt(J.typical() * self.B.eigenvalues.sum()) * np.linalg.norm(self.r))
         return float(np.linalg.norm(J.adjoint(self.r))) / size if size > 0 else 0.0
 
     def finished(self, rule: Rule) -> bool:
@@ -63,7 +63,7 @@ class TransformDescent:
         r = self._weighed(self.r)
         left = float(np.sqrt(self.square / self.scale))
         tol, most = float(np.clip(left, _CLOSELY, _ROUGHLY)), _MAX_STEPS if left < _NEAR else _FEW_STEPS
-        d = J.least_squares(-r, tol, most, damping=self.damping * J.typical)
+        d = J.least_squares(-r, tol, most, damping=self.damping * J.typical())
         image = self.B.forward(d)
         p, q = J.of_image(image), self._weighed(self.B.lengths(image) ** 2)
         terms = quartic.coefficients(r, p, q)

@@ -1,9 +1,13 @@
 """Priors: what is known of the signal."""
 
-from fastquad.priors.base import Prior
-from fastquad.priors.discrete import Discrete
-from fastquad.priors.generative import Generative
-from fastquad.priors.piecewise import PiecewiseConstant
-from fastquad.priors.sparse import Sparse
+from fastquad.system.lazy import lazily
 
-__all__ = ["Discrete", "Generative", "PiecewiseConstant", "Prior", "Sparse"]
+_PLACES = {
+    "base": "Prior",
+    "discrete": "Discrete",
+    "generative": "Generative",
+    "piecewise": "PiecewiseConstant",
+    "sparse": "Sparse",
+}
+__all__ = [name for names in _PLACES.values() for name in names.split()]
+__getattr__ = lazily(__name__, _PLACES)

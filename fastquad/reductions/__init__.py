@@ -1,4 +1,123 @@
-"""Problems that `solve` takes by turning them into another: complex signals, linear terms, sparsity in a basis.
+"""Problems that `solve` takes by saying them as another: linear terms, another basis, complex signals, odd rows.
 
-Each module wraps `solve`: what the user gave is translated into the problem that the solvers know, and the answer back.
+A reduction is an object with two verbs: `problem` says what the user gave as the problem that the solvers know, and
+`solution` says the answer as the user's. `TABLE` lists them in the order in which they apply, each with a look that
+costs nothing where it does not apply: its module is imported where it does.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastquad import arguments
+from fastquad.measurements.base import Measurements
+from fastquad.noise import as_noise
+from fastquad.reductions.base import Given, Reduction
+from fastquad.typing import Float, Indices
+
+#: The largest rank that is low, as a share of n and at most: from there on factors are no cheaper than matrices.
+MOST_TERMS, TERMS = 16, 1 / 4
+# The number of rows and columns of the entries at which most rows differ.
+_CORNER = 3
+#: Two rows are equal if their entries, or their products with a random vector, differ by less, relative to their size.
+EQUAL = 1e-12
+
+
+class Row(NamedTuple):
+    """A reduction, "module:class" in this package, and when it may apply."""
+
+    place: str
+    when: Callable[[Given], bool]
+
+
+def reduced(given: Given) -> tuple[Given, list[Reduction]]:
+    """The problem that the solvers know, and the reductions that made it, in their order."""
+    chain: list[Reduction] = []
+    for row in TABLE:
+        if not row.when(given):
+            continue
+        module, name = row.place.split(":")
+        reduction: Reduction = getattr(import_module(f"fastquad.reductions.{module}"), name)()
+        posed = reduction.problem(given)
+        if posed is not None:
+            given = posed
+            chain.append(reduction)
+    return given, chain
+
+
+# -- looks ----------------------------------------------------------------------------------------------------------
+
+
+def _is_complex(given: Given) -> bool:
+    """Whether the signal may be complex, or must be said to be real."""
+    return given.signal is not None or given.A.complex or holds_complex(given.y)
+
+
+def holds_complex(value: Any) -> bool:
+    """Whether this is an array of complex numbers; what is no array is refused further on."""
+    try:
+        return np.iscomplexobj(np.asarray(arguments.on_host(value, "y")))
+    except ValueError:
+        return False
+
+
+def _may_hide(given: Given) -> bool:
+    """Whether an array may hide matrices of low rank, or with few nonzeros."""
+    A, passes = given.A, given.max_passes
+    enough = not isinstance(passes, (int, float)) or passes > 1
+    plain = given.automatic and A.numbers != "" and A.m > 1 and A.n > 1 and not holds_complex(given.y)
+    return plain and enough and not _dense_corner(A)
+
+
+def _dense_corner(A: Measurements) -> bool:
+    """Whether a corner of the first matrix is of full rank, and so larger than any low one: most matrices end here."""
+    first = A._first(1)
+    if first is A or A.numbers != "memory":
+        return False
+    size = most_terms(A.n) + 1
+    corner = first.block(np.arange(size), np.arange(A.n - size, A.n), n_threads=1)[0]
+    return int(np.linalg.matrix_rank(corner)) == size and np.count_nonzero(corner) == corner.size
+
+
+def most_terms(n: int) -> int:
+    """The largest rank that is low."""
+    return max(1, min(MOST_TERMS, int(TERMS * n)))
+
+
+def _odd_rows(given: Given) -> bool:
+    """Whether rows may be in units of their own, or equal."""
+    A = given.A
+    if not given.automatic or given.outliers or not A.has_rows:
+        return False
+    return as_noise(given.noise, A.m).each_level is not None or bool(next_to_another(corners(A))[0].any())
+
+
+def corners(A: Measurements) -> Float:
+    """A few entries of each row, (m, entries), which tell most rows apart."""
+    some = min(_CORNER, A.n)
+    return A._block(np.arange(some), np.arange(A.n - some, A.n), 1).reshape(A.m, -1)
+
+
+def next_to_another(vectors: Float) -> tuple[Any, Indices]:
+    """Whether each vector but the last is that of the next one, in an order in which equal ones follow each other."""
+    # By the largest entry first: the squares of entries may be no numbers.
+    size = np.abs(vectors).max(axis=1)
+    unit = vectors / np.where(size > 0, size, 1.0)[:, None]
+    unit /= np.maximum(np.linalg.norm(unit, axis=1), 1.0)[:, None]
+    order = np.argsort(unit @ np.random.default_rng(1).standard_normal(unit.shape[1]), kind="stable")
+    # Zeros measure nothing: they are equal, too.
+    return np.abs(np.diff(unit[order], axis=0)).max(axis=1) <= EQUAL, order
+
+
+TABLE = (
+    Row("affine:Affine", lambda given: hasattr(type(given.A), "lifted")),
+    Row("bilinear:Bilinear", lambda given: hasattr(type(given.A), "balanced")),
+    Row("basis:Basis", lambda given: getattr(given.prior, "basis", None) is not None),
+    Row("hidden:Hidden", _may_hide),
+    Row("complex:Complex", _is_complex),
+    Row("rows:Rows", _odd_rows),
+)

@@ -1,4 +1,4 @@
-"""`solve` for signals that are sparse in a basis, `x = D z`: the problem of z, and its answer as x.
+"""Signals that are sparse in a basis, `x = D z`: the problem of z, and its answer as x.
 
 The measurements of z are `D^T Ã_i D`. Where they fit in half of the memory they are computed, once, with a pass over A;
 where they do not, each contraction goes through D (`fastquad.measurements.structured.basis`). What the user gives for x
@@ -7,10 +7,8 @@ is handed on for z, and what comes back is made x again. Of complex A they are `
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
@@ -20,52 +18,62 @@ from fastquad.measurements.base import Measurements
 from fastquad.measurements.structured.basis import BasisTensor
 from fastquad.priors import basis
 from fastquad.priors.sparse import Coefficients, Sparse
-from fastquad.solution import Solution, SolutionBatch, changed, distance
-from fastquad.system.memory import budget
+from fastquad.reductions.base import Given, Reduction
+from fastquad.solution import Solution, distance
 from fastquad.typing import Number
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
+class Basis(Reduction):
+    """A signal that is sparse in a basis."""
 
-def takes_basis(solve: Callable[P, R]) -> Callable[P, R]:
-    """`solve`, which takes a prior with a basis too."""
-    plain: Callable[..., Any] = solve
+    def problem(self, given: Given) -> Given | None:
+        A, prior = given.A, given.prior
+        if not isinstance(prior, Sparse):
+            return None
+        D = self.D = basis.matrix(prior.basis, A.n)
+        if np.iscomplexobj(given.y):
+            raise ValueError("`y` must be real where `basis` is given: that of a Hermitian A is.")
+        if np.iscomplexobj(D) and not (A.complex and given.signal != "real"):
+            raise ValueError("`basis` must be real where A or the signal is real, got complex numbers.")
+        Y = given.data()
+        if given.norm is not None and not basis.orthonormal(D):
+            raise ValueError("`norm` must not be given with a `basis` that is not orthonormal: that of z is not known.")
+        x0 = _signals(given.x0, "x0", len(Y), A.n)
+        if x0 is not None:
+            x0 = np.linalg.lstsq(D, x0.T, rcond=None)[0].T
+        X_true = _signals(given.x_true, "x_true", len(Y), A.n)
+        self.seen: list[list[float]] | None = None if X_true is None else [[] for _ in Y]
+        callback = self._watched(given.callback, X_true)
+        in_basis = _in_basis(A, D, given.room)
+        return given.with_data(in_basis, Y, x0=x0, x_true=None, callback=callback, prior=Coefficients.of(prior))
 
-    @wraps(solve)
-    def call(A: Any, y: Any, **options: Any) -> Any:
-        prior = options.get("prior")
-        if not isinstance(prior, Sparse) or prior.basis is None:
-            return plain(A, y, **options)
-        return _solve(plain, A, y, prior, dict(options))
+    def _watched(self, callback: Any, X_true: Number | None) -> Any:
+        """The callback, which sees x in place of z; the distance to x_true is noted on the way."""
+        if callback is not None and not callable(callback):
+            return callback  # refused by solve
+        if callback is None and X_true is None:
+            return None
 
-    return cast("Callable[P, R]", call)
+        def call(state: Any) -> Any:
+            x, i = self.D @ state.x, state.signal or 0
+            if X_true is not None and self.seen is not None:
+                self.seen[i].append(distance(x, X_true[i]))
+            return None if callback is None else callback(state._replace(x=x))
 
+        return call
 
-def _solve(solve: Callable[..., Any], A: Any, y: Any, prior: Sparse, options: dict[str, Any]) -> Any:
-    measurements = as_measurements(A, memory=options.get("memory"))
-    n, D = measurements.n, basis.matrix(prior.basis, measurements.n)
-    turning = measurements.complex and options.get("signal") != "real"
-    if np.iscomplexobj(y):
-        raise ValueError("`y` must be real where `basis` is given: that of a Hermitian A is.")
-    if np.iscomplexobj(D) and not turning:
-        raise ValueError("`basis` must be real where A or the signal is real, got complex numbers.")
-    Y, batch = arguments.data(y, measurements.m)
-    if options.get("norm") is not None and not basis.orthonormal(D):
-        raise ValueError("`norm` must not be given with a `basis` that is not orthonormal: that of z is not known.")
-    x0 = _signals(options.get("x0"), "x0", len(Y), n)
-    if x0 is not None:
-        options["x0"] = np.linalg.lstsq(D, x0.T, rcond=None)[0].T
-    X_true = _signals(options.pop("x_true", None), "x_true", len(Y), n)
-    seen: list[list[float]] = [[] for _ in Y]
-    options["callback"] = _watched(options.get("callback"), D, X_true, seen)
-    options["prior"] = Coefficients.of(prior)
-
-    def as_signals(found: Any) -> Any:
-        answers = [_as_signal(each, D, None if X_true is None else seen[i]) for i, each in enumerate(found)]
-        return SolutionBatch(answers) if batch else answers[0]
-
-    return changed(lambda: solve(_in_basis(measurements, D, options.get("memory")), Y, **options), as_signals)
+    def solution(self, found: Solution, i: int) -> Solution:
+        """The answer for z as one for x."""
+        D, history = self.D, dict(found.history)
+        if self.seen is not None:
+            history["distance"] = np.array(self.seen[i])
+        x = D @ found.x
+        said = f"x has {found.support.size} nonzero coefficients in its basis."
+        return replace(
+            found, x=x, support=np.flatnonzero(x), history=history, message=f"{found.message} {said}",
+            stderr=None if found.stderr is None else np.sqrt(np.abs(D) ** 2 @ found.stderr**2),
+            rival=None if found.rival is None else D @ found.rival,
+        )  # fmt: skip
 
 
 def _signals(x: Any, name: str, b: int, n: int) -> Number | None:
@@ -78,41 +86,11 @@ def _signals(x: Any, name: str, b: int, n: int) -> Number | None:
     return np.broadcast_to(X, (b, n)).copy()
 
 
-def _in_basis(A: Measurements, D: Number, memory: Any) -> Measurements:
+def _in_basis(A: Measurements, D: Number, room: int) -> Measurements:
     """The measurements of z: computed where they fit in half of the memory."""
     needed = np.dtype(A.number).itemsize * A.m * D.shape[1] ** 2
-    if needed <= (A.memory or budget(memory)) // 2:
+    if needed <= room // 2:
         return as_measurements(np.ascontiguousarray(A.compress(D)))
     if A.complex:
         raise MemoryError(f"`memory` must be at least {2 * needed / 1e9:.3g} GB for complex A in this basis.")
     return BasisTensor(A, np.asarray(D, dtype=np.float64))
-
-
-def _watched(callback: Any, D: Number, X_true: Number | None, seen: list[list[float]]) -> Any:
-    """The callback, which sees x in place of z; the distance to x_true is noted on the way."""
-    if callback is not None and not callable(callback):
-        return callback  # refused by solve
-    if callback is None and X_true is None:
-        return None
-
-    def call(state: Any) -> Any:
-        x, i = D @ state.x, state.signal or 0
-        if X_true is not None:
-            seen[i].append(distance(x, X_true[i]))
-        return None if callback is None else callback(state._replace(x=x))
-
-    return call
-
-
-def _as_signal(found: Solution, D: Number, distances: list[float] | None) -> Solution:
-    """The answer for z as one for x."""
-    history = dict(found.history)
-    if distances is not None:
-        history["distance"] = np.array(distances)
-    x = D @ found.x
-    said = f"x has {found.support.size} nonzero coefficients in its basis."
-    return replace(
-        found, x=x, support=np.flatnonzero(x), history=history, message=f"{found.message} {said}",
-        stderr=None if found.stderr is None else np.sqrt(np.abs(D) ** 2 @ found.stderr**2),
-        rival=None if found.rival is None else D @ found.rival,
-    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`solve` for complex signals: the real problem of their real and imaginary parts, and its answer made complex again.
+"""Complex signals: the real problem of their real and imaginary parts, and its answer made complex again.
 
 What A and y say (`signal` decides where they leave it open):
 
@@ -14,28 +14,23 @@ real ones, and what comes back is viewed as complex, turned so that its largest 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fastquad import arguments
-from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.dense.complex import ComplexTensor
 from fastquad.measurements.dense.raw import RawTensor
 from fastquad.measurements.views import ComplexView, RealPart, RealView
-from fastquad.noise import as_noise
 from fastquad.priors.base import Prior
 from fastquad.priors.generative import Generative
 from fastquad.priors.sparse import Sparse
-from fastquad.solution import Solution, SolutionBatch, changed
+from fastquad.reductions import holds_complex
+from fastquad.reductions.base import Given, Reduction
+from fastquad.solution import Solution
 from fastquad.typing import Number
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 SIGNALS = ("real", "complex")
 # Of complex y with Hermitian A, the imaginary part is rounding up to this share.
@@ -58,7 +53,7 @@ def read(A: Measurements, y: Any, signal: str | None) -> Reading:
     """What A, y and `signal` say of the signal."""
     if signal is not None:
         arguments.choice(signal, "signal", SIGNALS)
-    complex_y = _holds_complex(y)
+    complex_y = holds_complex(y)
     if not complex_y and not A.complex and signal != "complex":
         return Reading(A, y, False)
     if not complex_y:
@@ -77,14 +72,6 @@ def read(A: Measurements, y: Any, signal: str | None) -> Reading:
     if signal == "real":
         return Reading(RealPart(both), data, False, 2)
     return Reading(RealView(both), data, True, 2)
-
-
-def _holds_complex(value: Any) -> bool:
-    """Whether this is an array of complex numbers; what is none is refused further on."""
-    try:
-        return np.iscomplexobj(np.asarray(arguments.on_host(value, "y")))
-    except ValueError:
-        return False
 
 
 def _with_real_data(A: Measurements, y: Any, signal: str | None) -> Reading:
@@ -111,49 +98,34 @@ def _both_parts(A: Measurements) -> ComplexTensor | None:
     return both if (seen[:, 1] > 1e-6 * seen.max(initial=0.0)).any() else None
 
 
-def takes_complex(solve: Callable[P, R]) -> Callable[P, R]:
-    """`solve`, which takes complex A, complex y and `signal` too."""
-    plain: Callable[..., Any] = solve
+class Complex(Reduction):
+    """Complex A, complex y, and `signal`."""
 
-    @wraps(solve)
-    def call(A: Any, y: Any, *, signal: str | None = None, **options: Any) -> Any:
-        measurements = as_measurements(A, memory=options.get("memory"))
-        if signal is None and _decodes_real(options.get("prior"), measurements.n):
+    def problem(self, given: Given) -> Given | None:
+        signal = given.signal
+        if signal is None and _decodes_real(given.prior, given.A.n):
             signal = "real"
-        reading = read(measurements, y, signal)
-        if reading.A is measurements:
-            return plain(measurements, y, **options)
-        if options.get("noise") is not None:
-            options["noise"] = as_noise(options["noise"], reading.A.m // reading.parts).repeated(reading.parts)
+        reading = self.reading = read(given.A, given.y, signal)
+        if reading.A is given.A:
+            return None
+        given = given.with_noise(lambda noise: noise.repeated(reading.parts))
+        changes: dict[str, Any] = {"A": reading.A, "y": reading.y, "signal": None}
         if not reading.complex:
-            return plain(reading.A, reading.y, **options)
-        return _solve(plain, reading, options)
+            return replace(given, **changes)
+        n = reading.A.n // 2
+        for name in ("x0", "x_true"):
+            if getattr(given, name) is not None:
+                changes[name] = interleaved(getattr(given, name), name, n)
+        given = given.with_callback(lambda state: state._replace(x=state.x.view(np.complex128)))
+        return replace(given, **changes, prior=_paired(given.prior, n))
 
-    return cast("Callable[P, R]", call)
+    def solution(self, found: Solution, i: int) -> Solution:
+        return complex_solution(found, self.reading.A.gauge) if self.reading.complex else found
 
 
 def _decodes_real(prior: Any, n: int) -> bool:
     """Whether the signal is the output of a decoder with one real number a coordinate."""
     return isinstance(prior, Generative) and prior.decoder.n == n
-
-
-def _solve(solve: Callable[..., Any], reading: Reading, options: dict[str, Any]) -> Any:
-    n = reading.A.n // 2
-    options = dict(options)
-    for name in ("x0", "x_true"):
-        if options.get(name) is not None:
-            options[name] = interleaved(options[name], name, n)
-    if options.get("callback") is not None and callable(options["callback"]):
-        callback = options["callback"]
-        options["callback"] = lambda state: callback(state._replace(x=state.x.view(np.complex128)))
-    options["prior"] = _paired(options.get("prior"), n)
-
-    def in_complex_numbers(found: Any) -> Any:
-        if isinstance(found, SolutionBatch):
-            return SolutionBatch(complex_solution(each, reading.A.gauge) for each in found)
-        return complex_solution(found, reading.A.gauge)
-
-    return changed(lambda: solve(reading.A, reading.y, **options), in_complex_numbers)
 
 
 def interleaved(x: Any, name: str, n: int) -> Number:

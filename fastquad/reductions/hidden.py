@@ -1,4 +1,4 @@
-"""`solve` for arrays that hide what they are: matrices of rank one, of low rank, or with few nonzeros.
+"""Arrays that hide what they are: matrices of rank one, of low rank, or with few nonzeros.
 
 A look at three matrices shows it. Then one pass over A confirms it for all of them, and the kind that knows more serves
 the solve: its passes are cheaper, and there are methods that the array does not admit. Nothing else changes for the
@@ -13,34 +13,24 @@ A and −A, y and −y say the same: where all Ã_i are negative semidefinite th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fastquad import arguments
-from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
-from fastquad.measurements.dense.chunks import StoredTensor
-from fastquad.measurements.disk.sliced import SlicedTensor
-from fastquad.measurements.disk.streamed import StreamedTensor
 from fastquad.measurements.structured.low_rank import LowRankTensor
 from fastquad.measurements.structured.rank_one import RankOneTensor
 from fastquad.measurements.structured.sparse import SparseTensor
 from fastquad.noise import as_noise
-from fastquad.solution import Solution, SolutionBatch, changed
-from fastquad.system.memory import budget
+from fastquad.reductions import most_terms
+from fastquad.reductions.base import Given, Reduction
+from fastquad.solution import Solution
 from fastquad.typing import Float, Number
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 # What factors may leave of a matrix, relative to it: products of doubles leave about 1e-16, and x must keep its digits.
 _LEFT = 1e-13
-# The largest number of terms of a matrix of low rank, and as a share of n: from there on factors are no cheaper.
-_MOST_TERMS, _TERMS = 16, 1 / 4
 # Columns of Ω beyond the rank, which make the range that of the matrix to rounding.
 _MORE = 2
 # Few nonzeros are at most so many for each coordinate, as meshes, grids and networks have; and measurements for each
@@ -56,37 +46,34 @@ class Seen(NamedTuple):
     sentence: str
 
 
-def sees_structure(solve: Callable[P, R]) -> Callable[P, R]:
-    """`solve`, by the kind that knows more where an array hides it."""
-    plain: Callable[..., Any] = solve
+class Hidden(Reduction):
+    """An array that hides what it is, by the kind that knows more."""
 
-    @wraps(solve)
-    def call(A: Any, y: Any, **options: Any) -> Any:
-        if options.get("method", "auto") != "auto" or np.iscomplexobj(y):
-            return plain(A, y, **options)
-        measurements = as_measurements(A, memory=options.get("memory"))
-        passes = options.get("max_passes")
-        if isinstance(passes, (int, float)) and not passes > 1:
-            return plain(measurements, y, **options)
-        seen, read = look(measurements, measurements.memory or budget(options.get("memory")))
-        if seen is not None and seen.sign < 0 and not as_noise(options.get("noise"), measurements.m).symmetric:
+    def problem(self, given: Given) -> Given | None:
+        A, passes = given.A, given.max_passes
+        seen, self.read = look(A, given.room)
+        if seen is not None and seen.sign < 0 and not as_noise(given.noise, A.m).symmetric:
             seen = None
+        self.seen = seen
         if seen is None:
-            return changed(lambda: plain(measurements, y, **options), lambda found: _with_passes(found, None, read))
+            return given if self.read else None
         if isinstance(passes, (int, float)):
-            options["max_passes"] = passes - read
-        said = seen.sign * arguments.real_array(y, "y") if seen.sign < 0 else y
-        return changed(lambda: plain(seen.A, said, **options), lambda found: _with_passes(found, seen, read))
+            passes -= self.read
+        y = seen.sign * arguments.real_array(given.y, "y") if seen.sign < 0 else given.y
+        return replace(given, A=seen.A, y=y, max_passes=passes)
 
-    return cast("Callable[P, R]", call)
+    def solution(self, found: Solution, i: int) -> Solution:
+        """The solution with the pass that confirmed what A is, and with what it is in its message."""
+        seen, read, proof = self.seen, self.read, found.proof
+        history = dict(found.history) | {"n_passes": found.history["n_passes"] + read}
+        if seen is not None and seen.sign < 0 and proof is not None and proof.weights is not None:
+            proof = replace(proof, weights=-proof.weights)
+        message = found.message if seen is None else f"{found.message} {seen.sentence}"
+        return replace(found, n_passes=found.n_passes + read, history=history, message=message, proof=proof)
 
 
 def look(A: Measurements, room: int) -> tuple[Seen | None, float]:
     """A as what it is, if it hides that; and how much of it was read to confirm it, in passes."""
-    if not isinstance(A, StoredTensor | StreamedTensor | SlicedTensor) or A.m < 2 or A.n < 2:
-        return None, 0.0
-    if _dense_corner(A):
-        return None, 0.0
     places = list(dict.fromkeys((0, A.m // 2, A.m - 1)))
     ranks, filled = [], []
     for i in places:
@@ -104,43 +91,12 @@ def look(A: Measurements, room: int) -> tuple[Seen | None, float]:
     return None, 0.0
 
 
-def _with_passes(found: Any, seen: Seen | None, read: float) -> Any:
-    """The solutions, with the pass that confirmed what A is, and with what it is in their messages."""
-    if not read:
-        return found
-
-    def told(each: Solution) -> Solution:
-        history = dict(each.history) | {"n_passes": each.history["n_passes"] + read}
-        proof = each.proof
-        if seen is not None and seen.sign < 0 and proof is not None and proof.weights is not None:
-            proof = replace(proof, weights=-proof.weights)
-        message = each.message if seen is None else f"{each.message} {seen.sentence}"
-        return replace(each, n_passes=each.n_passes + read, history=history, message=message, proof=proof)
-
-    return SolutionBatch(map(told, found)) if isinstance(found, SolutionBatch) else told(found)
-
-
 # -- rank -----------------------------------------------------------------------------------------------------------
-
-
-def _dense_corner(A: Measurements) -> bool:
-    """Whether a corner of the first matrix is of full rank, and so larger than any low one: most matrices end here."""
-    first = A._first(1)
-    if first is A or isinstance(A, StreamedTensor | SlicedTensor):
-        return False
-    size = _most_terms(A.n) + 1
-    corner = first.block(np.arange(size), np.arange(A.n - size, A.n), n_threads=1)[0]
-    return int(np.linalg.matrix_rank(corner)) == size and np.count_nonzero(corner) == corner.size
-
-
-def _most_terms(n: int) -> int:
-    """The largest rank that is low."""
-    return max(1, min(_MOST_TERMS, int(_TERMS * n)))
 
 
 def _rank(S: Number) -> int | None:
     """The rank of a matrix, if it is low; 0 of zero."""
-    most = _most_terms(S.shape[0])
+    most = most_terms(S.shape[0])
     size = float(np.linalg.norm(S))
     if size == 0.0:
         return 0

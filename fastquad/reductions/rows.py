@@ -1,4 +1,4 @@
-"""`solve` for rows in units of their own, and for measurements that were made more than once.
+"""Rows in units of their own, and for measurements that were made more than once.
 
 A row A_i with its y_i and its σ_i may be said in any unit. Where σ is told for each measurement, rows are divided by
 it, and the noise of all is 1. Only if the rows are then of very different size, as a few precise measurements among
@@ -12,33 +12,22 @@ evidence twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
 
-from fastquad import arguments
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.chosen import ChosenRows
-from fastquad.measurements.dense.chunks import StoredTensor
-from fastquad.measurements.structured.factored import FactoredTensor
-from fastquad.measurements.views import View
 from fastquad.noise import Gaussian, Noise, as_noise
-from fastquad.solution import Solution, SolutionBatch, changed
+from fastquad.reductions import EQUAL, corners, next_to_another
+from fastquad.reductions.base import Given, Reduction
+from fastquad.solution import Solution
 from fastquad.typing import Float, Indices
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 # Rows whose sizes differ by no more than this factor are of one size: entries of a Gaussian A scatter them by 1 + 2/n,
 # and AMP loses less than 2 % of x's accuracy. (A guess.)
 _ONE_SIZE = 2.0
-# The number of rows and columns of the entries at which most rows differ.
-_CORNER = 3
-# Two rows are equal if their entries, or their products with a random vector, differ by less, relative to their size.
-_EQUAL = 1e-12
 
 
 class Said(NamedTuple):
@@ -56,32 +45,31 @@ class Said(NamedTuple):
     sentence: str
 
 
-def takes_any_rows(solve: Callable[P, R]) -> Callable[P, R]:
-    """`solve`, which takes rows in any units, and equal ones."""
-    plain: Callable[..., Any] = solve
+class Rows(Reduction):
+    """Rows in any units, and equal ones."""
 
-    @wraps(solve)
-    def call(A: Any, y: Any, **options: Any) -> Any:
-        if options.get("method", "auto") != "auto" or options.get("outliers") or not _has_rows(A):
-            return plain(A, y, **options)
-        Y, batch = arguments.data(y, A.m)
-        model = as_noise(options.get("noise"), A.m)
-        said = _said(A, Y, model)
+    def problem(self, given: Given) -> Given | None:
+        self.model = as_noise(given.noise, given.A.m)
+        said = _said(given.A, given.data(), self.model)
         if said is None:
-            return plain(A, y, **options)
-        data = said.Y if batch else said.Y[0]
-        return changed(
-            lambda: plain(said.A, data, **options | {"noise": said.noise}), lambda found: _told_all(found, said, model)
-        )
+            return None
+        self.said = said
+        return given.with_data(said.A, said.Y, noise=said.noise)
 
-    return cast("Callable[P, R]", call)
-
-
-def _has_rows(A: Measurements) -> bool:
-    """Whether rows can be taken apart: A is in memory or mapped, and its methods do not weigh them by themselves."""
-    inner = A.inner if isinstance(A, View) else A
-    known = isinstance(inner, StoredTensor | FactoredTensor)
-    return known and not (A.by_verbs or A.by_transform or A.matrix_free or A.only_verbs or A.bilinear)
+    def solution(self, found: Solution, i: int) -> Solution:
+        """The solution as of the rows as they were said."""
+        said, model = self.said, self.model
+        proof, noise, learnt = found.proof, found.noise, found.noise_model
+        if proof is not None and proof.weights is not None:
+            proof = replace(proof, weights=proof.weights[said.of] * said.share)
+        if noise is not None:
+            there = model if model.given else learnt
+            noise = there.level(np.zeros(said.of.size)) if there is not None else noise
+        history = dict(found.history) | {"n_passes": found.history["n_passes"] + said.passes}
+        return replace(
+            found, proof=proof, noise=noise, noise_model=model if model.given else learnt, history=history,
+            n_passes=found.n_passes + said.passes, message=f"{found.message} {said.sentence}".strip(),
+        )  # fmt: skip
 
 
 def _said(A: Measurements, Y: Float, model: Noise) -> Said | None:
@@ -124,12 +112,11 @@ def _groups(A: Measurements) -> tuple[Indices, Indices, Float, float]:
 
     A few entries of each row tell most of them apart; of those that are equal there, products with a random vector.
     """
-    everything, some = np.arange(A.m), min(_CORNER, A.n)
-    corner = A._block(np.arange(some), np.arange(A.n - some, A.n), 1).reshape(A.m, -1)
-    if not _next_to_another(corner)[0].any():
+    everything = np.arange(A.m)
+    if not next_to_another(corners(A))[0].any():
         return everything, everything, np.ones(A.m), 0.0
     W = A._apply(np.random.default_rng(0).standard_normal(A.n), 1)
-    same, order = _next_to_another(W)
+    same, order = next_to_another(W)
     of = np.empty(A.m, dtype=np.intp)
     of[order] = np.cumsum(np.append(0, ~same))
     _, first, of = np.unique(of, return_index=True, return_inverse=True)
@@ -137,37 +124,4 @@ def _groups(A: Measurements) -> tuple[Indices, Indices, Float, float]:
     of, rows = rank[of.reshape(-1)], np.sort(first)
     size = np.abs(W).max(axis=1)
     by = np.where(size > 0, size / np.where(size > 0, size[rows][of], 1.0), 1.0)
-    return of, rows, np.where(np.abs(by - 1) <= _EQUAL, 1.0, by), 1.0
-
-
-def _next_to_another(vectors: Float) -> tuple[Any, Indices]:
-    """Whether each vector but the last is that of the next one, in an order in which equal ones follow each other."""
-    # By the largest entry first: the squares of entries may be no numbers.
-    size = np.abs(vectors).max(axis=1)
-    unit = vectors / np.where(size > 0, size, 1.0)[:, None]
-    unit /= np.maximum(np.linalg.norm(unit, axis=1), 1.0)[:, None]
-    order = np.argsort(unit @ np.random.default_rng(1).standard_normal(unit.shape[1]), kind="stable")
-    # Zeros measure nothing: they are equal, too.
-    return np.abs(np.diff(unit[order], axis=0)).max(axis=1) <= _EQUAL, order
-
-
-def _told_all(found: Any, said: Said, model: Noise) -> Any:
-    """The solutions as of the rows as they were said."""
-    if isinstance(found, SolutionBatch):
-        return SolutionBatch(_told(each, said, model) for each in found)
-    return _told(found, said, model)
-
-
-def _told(found: Solution, said: Said, model: Noise) -> Solution:
-    """The solution as of the rows as they were said."""
-    proof, noise, learnt = found.proof, found.noise, found.noise_model
-    if proof is not None and proof.weights is not None:
-        proof = replace(proof, weights=proof.weights[said.of] * said.share)
-    if noise is not None:
-        there = model if model.given else learnt
-        noise = there.level(np.zeros(said.of.size)) if there is not None else noise
-    history = dict(found.history) | {"n_passes": found.history["n_passes"] + said.passes}
-    return replace(
-        found, proof=proof, noise=noise, noise_model=model if model.given else learnt, history=history,
-        n_passes=found.n_passes + said.passes, message=f"{found.message} {said.sentence}".strip(),
-    )  # fmt: skip
+    return of, rows, np.where(np.abs(by - 1) <= EQUAL, 1.0, by), 1.0

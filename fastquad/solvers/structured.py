@@ -26,7 +26,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Note, Outcome
 from fastquad.engine.verdict import exact_enough
-from fastquad.measurements.contractions import Diagonals, Factors, Products, WeightedSum
+from fastquad.measurements.contractions import Block, Diagonals, Factors, Products, WeightedSum
 from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.levenberg_marquardt import Rule, on_block
 from fastquad.numerics.symmetry import turned_at_weakest
@@ -190,7 +190,7 @@ def _turned(desk: Desk, best: Fit) -> Asks[Fit | None]:
     problem = desk.problem
     if problem.fixed or problem.turning or problem.matrix_free or problem.m * problem.n**2 > _TURNED_ENTRIES:
         return None
-    block = yield from desk.cache.read(np.arange(problem.n))
+    block = yield Block(np.arange(problem.n))
     x, square = best.x, float(best.r @ best.r)
     for _ in range(_TURNS):
         for start in turned_at_weakest(block, x, problem.n):

@@ -66,16 +66,18 @@ def test_sparse_signals_are_found_from_the_first_weighted_sum(n, k, m, most):
 def test_a_block_that_grows_holds_what_a_is_there():
     problem = fq.problems.gaussian(m=5, n=12, rng=0)
     A = (problem.A + problem.A.transpose(0, 2, 1)) / 2
-    cache, measurements = GrowingBlock(5), fq.as_measurements(problem.A)
-    for support in ([3, 7], [1, 3, 9], [7], [9, 0, 3], [0, 1, 3, 7, 9]):
-        places = np.array(support)
-        block = finish(measurements, cache.read(places))
-        np.testing.assert_array_equal(block, A[:, places[:, None], places])
-        assert block.flags.c_contiguous
-        block, order = finish(measurements, cache.arranged(places))
-        np.testing.assert_array_equal(block, A[:, order[:, None], order])
-        assert sorted(order) == sorted(support)
-    assert sorted(cache.members.tolist()) == [0, 1, 3, 7, 9]
+    z, packed = np.random.default_rng(1).standard_normal(12), fq.pack(problem.A, dtype="float32")
+    for measurements, tolerance in ((fq.as_measurements(problem.A), 1e-13), (packed, 1e-6)):
+        cache = GrowingBlock(5)
+        for support in ([3, 7], [1, 3, 9], [7], [9, 0, 3], [0, 1, 3, 7, 9]):
+            places = np.array(support)
+            products = finish(measurements, cache.on(places))
+            W = A[:, places[:, None], places] @ z[places]
+            np.testing.assert_allclose(products.of(z[places]), W, atol=tolerance)
+            np.testing.assert_array_equal(finish(measurements, products(z[places])), products.of(z[places]))
+            np.testing.assert_allclose(cache.kept.block(places), A[:, places[:, None], places], atol=tolerance)
+        assert sorted(set(cache.kept.members.tolist()) - {-1}) == [0, 1, 3, 7, 9]
+        assert cache.kept.tensor.dtype == measurements.dtype
 
 
 @pytest.mark.parametrize(("n", "k", "m"), [(500, 5, 50), (500, 5, 100)])

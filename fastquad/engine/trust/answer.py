@@ -16,6 +16,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.trust.evidence import evidence_of
 from fastquad.engine.trust.gauge import Gauge
 from fastquad.measurements.contractions import Block, Products
+from fastquad.measurements.dense.kept import Kept, among
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import Gram, least_squares, standard_errors
 from fastquad.typing import Asks, Float, Indices
@@ -27,6 +28,8 @@ _TINY = 1e-12
 _SMALLEST = 1e-9
 # The number of standard errors from zero at which a coordinate is not rounding.
 _CLEARLY = 10.0
+# The size in bytes of the blocks that are read for products on a few coordinates: the C library has so much at hand.
+_AT_ONCE = 8 << 20
 #: The largest size in bytes of a block that is read for the certificate alone.
 BLOCK_BYTES = 128 << 20
 
@@ -35,8 +38,8 @@ class Known(NamedTuple):
     """What a method has read at its end, so that it need not be read again.
 
     `W` (m, n) are the products of x and `r` its residuals, `other` (m, n) the products of another vector. If W is not
-    known everywhere, `columns` (m, s) are those of the coordinates `support`, outside of which x is zero. `block` is
-    `Ã_i[P, P]`, (m, p, p), of the coordinates `members`.
+    known everywhere, `columns` (m, s) are those of the coordinates `support`, outside of which x is zero. `kept` is
+    `Ã_i[P, P]` of some coordinates, and `block` (m, n, n) all of A.
     """
 
     W: Float | None = None
@@ -44,16 +47,27 @@ class Known(NamedTuple):
     other: Float | None = None
     support: Indices | None = None
     columns: Float | None = None
-    members: Indices | None = None
+    kept: Kept | None = None
     block: Float | None = None
 
     def on(self, places: Indices, chosen: Indices | None = None) -> Float | None:
         """`Ã_i[P, P]` for these places P, or only those of its rows that are chosen; None if it has not been read."""
-        if self.block is None or self.members is None or not among(places, self.members):
+        if self.block is not None:
+            rows = places if chosen is None else places[chosen]
+            return np.ascontiguousarray(self.block[:, rows[:, None], places])
+        if self.kept is None or not self.kept.has(places):
             return None
-        columns = positions(places, self.members)
-        rows = columns if chosen is None else columns[chosen]
-        return np.ascontiguousarray(self.block[:, rows[:, None], columns])
+        return self.kept.block(places, chosen)
+
+    def products_of(self, z: Float, places: Indices) -> Float | None:
+        """The products of z at these places, on them, (m, p); None if their matrices have not been read."""
+        if self.block is not None:
+            x = np.zeros(len(self.block[0]))
+            x[places] = z
+            return np.asarray((self.block @ x)[:, places])
+        if self.kept is None or not self.kept.has(places):
+            return None
+        return self.kept.products(self.kept.positions(places), z, 1)
 
     def products(self, x: Float, nonzero: Indices, m: int) -> Float | None:
         """The products of x at the places that are not zero, (m, n), zero elsewhere; None if they are not known."""
@@ -61,24 +75,11 @@ class Known(NamedTuple):
         if self.columns is not None and self.support is not None and among(nonzero, self.support):
             W[:, self.support] = self.columns
             return W
-        block = self.on(nonzero)
-        if block is None:
+        products = self.products_of(x[nonzero], nonzero)
+        if products is None:
             return None
-        W[:, nonzero] = block @ x[nonzero]
+        W[:, nonzero] = products
         return W
-
-
-def among(places: Indices, members: Indices) -> bool:
-    """Whether all of these places are members."""
-    member = np.zeros(max(int(places.max(initial=-1)), int(members.max(initial=-1))) + 1, dtype=bool)
-    member[members] = True
-    return bool(member[places].all())
-
-
-def positions(places: Indices, members: Indices) -> Indices:
-    """Where these places stand among the members."""
-    order = np.argsort(members)
-    return order[np.searchsorted(members, places, sorter=order)]
 
 
 class Answer:
@@ -121,7 +122,10 @@ class Answer:
     def look_at(self, others: Indices) -> Asks[None]:
         """Read W on a few more coordinates."""
         if not self.whole:
-            self.W[:, others] = (yield Block(self.places, others)).transpose(0, 2, 1) @ self.x[self.places]
+            step = max(1, _AT_ONCE // (8 * self.problem.m * self.places.size))
+            for start in range(0, others.size, step):
+                some = others[start : start + step]
+                self.W[:, some] = (yield Block(self.places, some)).transpose(0, 2, 1) @ self.x[self.places]
 
     def _take(self, x: Float, W: Float, r: Float, gram: Gram | None = None) -> None:
         """Set the answer to this x, with its products and residuals."""
@@ -285,11 +289,13 @@ class Answer:
 
     def products(self, x: Float) -> Asks[Float]:
         """The products of another signal, (m, n); only at its places if they are those of this answer."""
-        block = self.held()
-        if block is not None and not x[self.outside].any():
-            W = np.zeros_like(self.W)
-            W[:, self.places] = block @ x[self.places]
-            return W
+        if not x[self.outside].any():
+            z = x[self.places]
+            part = self.known.products_of(z, self.places) if self._block is None else self._block @ z
+            if part is not None:
+                W = np.zeros_like(self.W)
+                W[:, self.places] = part
+                return W
         return (yield Products(x))
 
 

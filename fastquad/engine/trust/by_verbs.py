@@ -1,395 +1,499 @@
-"""The judgement of an answer by the verbs of the Jacobian: nothing larger than its normal equations is formed.
+"""The judgement of an answer by the verbs: its values, J v and J^T w. No matrix larger than the normal equations.
 
-All coordinates are free, and x was fitted by `fastquad.engine.verbs`. Asked is, in this order,
+All coordinates are free. The questions are those of `fastquad.engine.trust.certificate`:
 
-    fits        does every row fit to its own rounding, `|r_i| <= c eps |x|^T |Ã_i| |x|`? Then the data count as exact
-    seen        does J see each direction? A pivot that is rounding, or a vector that the inverse of the normal
-                equations makes large, is a candidate; it is refined until `J v` is its own, and unseen if that is
-                rounding
-    spare       are more measurements independent than there are unknowns? |A(gg^*)| of a random g must not be in the
-                span of J
-    rivals      does another signal fit: parts of x that nothing ties together with the other sign, x conjugated, other
-                roots of the parts that critical measurements close, the ends of descents from elsewhere? The last two
-                are not asked for where the products of coordinates are determined by linear equations, for then no
-                other signal has them
-    noise       does noise of the given level explain what is left (χ²)? How far off may x be: the diagonal of
-                `(J^T D J)^{-1}`, by the selected inverse of the factor
+    seen        does J see each direction? A bound of its least singular value tells; of kinds with cheap normal
+                equations (`problem.gram`, for sparse matrices) a factor, which names the directions that are not seen
+    spare       are more measurements independent than there are unknowns? The values of a random signal must not be in
+                the span of J. If least squares leave the part e of them, their distance from the span is at least
+                `‖e‖ − ‖J^T e‖/σ`, with the least singular value σ of J
+    rivals      does another signal fit: x reversed, moved or conjugated, or with the other sign in a part that nothing
+                ties to the others; other roots beside critical measurements; the ends of descents from other starts?
+    symmetry    in place of descents, for fast transforms: no linear (or antilinear) map Q with `Q^T A_i Q = A_i` moves
+                x. With z(x, y)_i = x^T A_i y, u = Qx and any g, `z(g, u) = z(x, Q^{-1}g)`: the equations
+                `J(g_t) u + J(x) h_t = 0` for a few random g_t must have no solution but u = x, h_t = −g_t (and for
+                complex x those of its phase)
+    chance      do the measurements take so few values that another signal may fit by chance?
+    noise       does noise of the given level explain what is left (χ²), and how far off may x be?
 
-Of complex x the phase is free. The inverse is that with one coordinate held, Σ; orthogonal to the free direction u it
-is `PΣP` with `P = 1 − uu^T`, whose diagonal needs one more solve.
+Bounds of least singular values are Lanczos' from a random start, and hold but for a chance of 2^−20
+(`fastquad.numerics.krylov`). Descents from k starts find a signal that attracts a share p of them with a chance of
+1 − (1 − p)^k: where matrices have a symmetry, its twin attracts as many as x does.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Outcome
-from fastquad.engine.trust.critical import other_roots
-from fastquad.engine.trust.gauge import names
+from fastquad.engine.trust import tolerances as tol
+from fastquad.engine.trust.certificate import Certificate, Doubt
+from fastquad.engine.trust.evidence import SURE, bits_of, short_of
+from fastquad.engine.trust.factored import Factored
+from fastquad.engine.trust.gauge import Gauge
 from fastquad.engine.verbs import Normals, descend, rows_scaled
 from fastquad.measurements.base import Edges
-from fastquad.measurements.contractions import Along, Gradient, Measure, Sizes, SparseMatrices
+from fastquad.measurements.contractions import Factors, Sizes, SparseMatrices, Verbs
+from fastquad.numerics import krylov
+from fastquad.numerics.forms import FormDescent
 from fastquad.numerics.levenberg_marquardt import Rule, turned
 from fastquad.numerics.synchronise import determines
-from fastquad.solution import Status, distance
-from fastquad.typing import Asks, Float, Indices
+from fastquad.numerics.transform import sampled_variances
+from fastquad.status import Status
+from fastquad.typing import Asks, Float
 
-_EPS = float(np.finfo(np.float64).eps)
-# Rounding of a row, in units of eps |x|^T |Ã_i| |x|: of grids of 14 to 13,659 buses descents leave at most 4; ten
-# times that.
-_ROUNDED = 40.0
-# The singular value of the scaled Jacobian below which a direction is unseen. Of refined vectors those that nothing
-# sees have at most 1e-14, and the least that are seen 1e-7, on grids of up to 13,659 buses.
-_UNSEEN = 1e-11
-#: The largest number of directions that are looked for, and steps of inverse iteration for each.
-MOST_UNSEEN, _INVERSE_STEPS = 200, 4
-# The share of |A(gg^*)| that is not in the span of J: as in by_transform.
-_INDEPENDENT = 1e-4
-# The bits that a generic spare measurement speaks against chance with, and those to spare: see JUDGEMENT in the docs.
-_BITS, _SPARE_BITS = 40.0, 20.0
-# Descents from elsewhere, and when they stop: guesses.
-_RESTARTS = 3
-_SEARCH = Rule(max_steps=30, patience=6, factor=1.05)
-# Another signal is at least so far away, and this much of ln evidence may speak against it.
-_APART, _LN_ODDS = 0.05, math.log(20.0)
-# Where a part of the system has another root, as far as a wrong answer is from a right one in noise.
-_NEAR = 1e-3
-# The chance below which noise of the given level does not explain what is left: a guess, for one false alarm in 10^5.
-_ALPHA = 1e-5
-# The error from which on an answer in noise is no success.
-_SURE = 0.5
-# Without a given level, the share of y that may be left: more may be a wrong valley. A guess.
-_LEFT = 0.3
-
+NOT_SHOWN = (
+    "x fits to rounding, but it could not be shown that nothing else does: the measurements see some direction of x "
+    "too little for products with the transform alone, and matrices of all measurements do not fit in `memory`."
+)
+# When descents from other starts end.
+_RULE, _SEARCH = Rule(max_steps=120, patience=8, factor=1.02), Rule(max_steps=30, patience=6, factor=1.05)
+_UNSEEN = "It was not shown, by products with J alone, that the measurements see each direction of x"
 _TOO_MUCH = "But it leaves more than noise of the given level explains."
 _NOT_FITTED = "What is left may be noise of this size, or x is a wrong minimum: give `noise`, or another start (x0)."
 _NO_MATRIX = "Whether each direction of x is seen was not tested: the normal equations do not fit in `memory`."
+_NO_SPARE = "There are no measurements to spare, from which the noise could be told."
 
 
-@dataclass
 class _Case:
-    """An answer x with its residual r, the weights w, and the factor of its normal equations with what is held."""
+    """An answer x on all coordinates, its values and residuals, and another signal that fits, if one was found.
 
-    problem: Problem
-    normals: Normals
-    x: Float
-    r: Float
-    w: Float
-    held: Indices
-    factor: Any = None
-    diagonal: Float | None = None
+    `forms` answer for A: functions of quadratic forms, or a fast transform.
+    """
+
+    def __init__(self, problem: Problem, forms: Any, x: Float) -> None:
+        self.problem, self.forms, self.gauge = problem, forms, Gauge(problem)
+        self.rng = np.random.default_rng(4)
+        #: Bounds of the least eigenvalue of J^T J in the norm of the forms, and of the least singular value of J.
+        self.bound = self.seen = 0.0
+        self.rival: Float | None = None
+        self.take(x)
+
+    def take(self, x: Float) -> None:
+        """Set the answer."""
+        self.x, self.norm = x, float(np.linalg.norm(x)) or 1.0
+        self.values = self.forms.measure(x)
+        self.r = self.values - self.problem.y
 
     @property
-    def norm(self) -> float:
-        return float(np.linalg.norm(self.x)) or 1.0
+    def residual(self) -> float:
+        return float(np.linalg.norm(self.r) / np.linalg.norm(self.problem.y))
 
-    @property
-    def square(self) -> float:
-        return float(np.sum((self.w * self.r) ** 2))
+    def rounding(self) -> Float:
+        """The tolerance of each equation without noise: its residual, and at least its rounding."""
+        size, y = np.abs(self.values), np.abs(self.problem.y)
+        # Sums round relative to the mean of their numbers, not to each.
+        scale = size + y + float(size.mean())
+        share = self.r / scale
+        rms = math.sqrt(float(share @ share) / max(1, self.problem.m - self.problem.unknowns))
+        eps = max(tol.EPS, float(np.finfo(self.problem.dtype).eps))
+        return np.maximum(np.abs(self.r), max(rms, 8 * eps) * scale)
+
+    # -- what J sees --------------------------------------------------------------------------------------------------
+
+    def full_rank(self, need: float, weights: Float | None = None) -> bool:
+        """Whether J sees each direction: a change of x by its norm changes the measurements by more than `need`."""
+        free = [turned(self.x)] if self.problem.turning else []
+        self.bound = self.forms.jacobian(self.x, weights).least(self.rng, free).bound
+        self.seen = math.sqrt(self.bound * self.forms.shortest)
+        return self.norm * self.seen > need
+
+    def spans(self, least: float, J: Any = None) -> bool:
+        """Whether the values of a random signal are more than `least` away from the span of J."""
+        g = self.rng.standard_normal(self.problem.n)
+        column = self.forms.measure(g * (self.norm / float(np.linalg.norm(g))))
+        bound = self.bound
+        if J is None:
+            J = self.forms.jacobian(self.x)
+        else:
+            column, bound = J.w * column, J.bound
+        left = column - J.forward(J.least_squares(column, 1e-6, 500))
+        slope = float(np.linalg.norm(self.forms.scaled(-0.5, J.adjoint(left))))
+        shown = float(np.linalg.norm(left)) - slope / math.sqrt(max(bound, 1e-300))
+        return shown > max(least, tol.INDEPENDENT * float(np.linalg.norm(column)))
+
+    def clean(self) -> None:
+        """Drop the coordinates that differ from zero only by rounding: a bound of their errors is known."""
+        m, y = self.problem.m, self.problem.y
+        level = max(
+            float(np.linalg.norm(self.r)) / math.sqrt(max(1, m - self.problem.unknowns)),
+            tol.EPS * float(np.linalg.norm(y)) / math.sqrt(m),
+        )
+        size = np.repeat(np.abs(self.gauge.numbers(self.x)), self.gauge.width)
+        near = (size < tol.CLEARLY * level / self.seen) & (size > 0)
+        if not near.any() or near.all():
+            return
+        free = np.where(near, 0.0, 1.0) * (size > 0)
+        before = self.x
+        limit = 2 * max(float(np.linalg.norm(self.r)), 2 * tol.EPS * float(np.linalg.norm(y)))
+        self.take(np.where(near, 0.0, self.x))
+        for _ in range(2):
+            step = self.forms.jacobian(self.x).least_squares(-self.r, 1e-6, 200, free=free)
+            self.take(self.x + step)
+        if float(np.linalg.norm(self.r)) > limit:
+            self.take(before)
+
+    # -- other signals ------------------------------------------------------------------------------------------------
+
+    def away(self, other: Float) -> float:
+        """The relative distance of another signal, up to what the measurements cannot say."""
+        return self.gauge.away(other, self.x)
+
+    def images(self) -> Iterator[tuple[str, Float]]:
+        """The signals that measurements often confuse with x."""
+        z, gauge = self.gauge.numbers(self.x), self.gauge
+        moved = (("", z), (" reversed", z[::-1]), (" moved by one", np.roll(z, 1)), (" moved by one", np.roll(z, -1)))
+        for name, each in moved:
+            if name:
+                yield f"x{name} fits as well.", gauge.coordinates(each)
+            for image in gauge.images(each)[1:]:
+                yield f"x{name}{' and' if name else ''} conjugated fits as well.", gauge.coordinates(image)
+
+    def misfit(self, values: Float, delta: Float) -> float:
+        """The root mean square of the residuals of another signal, in units of the tolerances."""
+        return float(np.sqrt(np.mean(((values - self.problem.y) / delta) ** 2)))
+
+    def dark(self) -> str:
+        """The coordinates that no measurement sees, as a sentence."""
+        free = self.forms.dark
+        if free.size:
+            self.rival = self.x.copy()
+            self.rival[free[0]] += self.norm
+        return f"Nothing measures {self.gauge.names(free)}: other values fit as well." if free.size else ""
+
+    def twin(self, delta: Float, limit: float, apart: float) -> str:
+        """Whether one of `images` fits as well, as a sentence."""
+        for said, other in self.images():
+            other = self.problem.completed(other)
+            if self.away(other) > apart and self.misfit(self.forms.measure(other), delta) < limit:
+                self.rival = other
+                return said
+        return ""
+
+    def elsewhere(self, delta: Float, limit: float, apart: float) -> str:
+        """Whether a descent from a random start ends at another signal that fits as well, as a sentence."""
+        weights = float(delta.min()) / delta if np.ptp(delta) > 0 else None
+        most, coordinates = tol.STARTS_BY_VERBS
+        for _ in range(max(1, min(most, coordinates // self.problem.n))):
+            x = self.rng.standard_normal(self.problem.n)
+            x *= self.norm / float(np.linalg.norm(x))
+            descent = FormDescent(self.forms, self.problem.y, x, self.rng, weights)
+            # One that comes near x goes on to x, which takes most of its steps.
+            while not descent.finished(_RULE) and self.away(descent.x) > tol.APART_IN_NOISE:
+                descent.step()
+            far = self.away(descent.x)
+            if far > max(apart, tol.APART_IN_NOISE) and self.misfit(descent.r + self.problem.y, delta) < limit:
+                self.rival = descent.x
+                return f"Another signal, {far:.2g} away, fits as well: a descent from a random start found it."
+        return ""
+
+    def no_linear_twin(self, least: float) -> bool:
+        """Whether no linear map that leaves all measurements as they are moves x.
+
+        `least` is the singular value that the equations must have, relative to the root mean square.
+        """
+        m, n, scaled = self.problem.m, self.problem.n, self.forms.scaled
+        # For complex x one vector is not enough: u = ig solves its equation.
+        few = range(1 + self.problem.turning, tol.VECTORS + 1)
+        count = min(few, key=lambda q: _effort(q, (q + 1) * n / (q * m)))
+        if (count + 1) * n >= count * m:
+            return False
+        J = self.forms.jacobian(self.x)
+        G = self.rng.standard_normal((count, n))
+        G *= self.norm / np.linalg.norm(G, axis=1, keepdims=True)
+        others = [self.forms.jacobian(g) for g in G]
+
+        def apply(v: Float) -> Float:
+            u, *h = (scaled(-0.5, each) for each in v.reshape(count + 1, n))
+            out = np.zeros((count + 1, n))
+            for t, other in enumerate(others):
+                row = other.forward(u) + J.forward(h[t])
+                out[0] += other.adjoint(row)
+                out[1 + t] = J.adjoint(row)
+            return np.concatenate([scaled(-0.5, each) for each in out])
+
+        known = [np.concatenate([self.x, *-G])]
+        if self.problem.turning:
+            known.append(np.concatenate([turned(self.x) * self.norm, *(turned(g) * self.norm for g in G)]))
+            for t in range(count):
+                phase = np.zeros((count + 1, n))
+                phase[1 + t] = turned(self.x)
+                known.append(phase.reshape(-1))
+        without = [np.concatenate([scaled(0.5, each) for each in v.reshape(count + 1, n)]) for v in known]
+        found = krylov.least_eigenvalue(apply, (count + 1) * n, self.rng, without)
+        average = (count * J.typical(self.rng) + sum(each.typical(self.rng) for each in others)) / (count + 1)
+        return found.shown and math.sqrt(found.bound / average) > least
 
 
-def case_at(normals: Normals, x: Float, w: Float) -> _Case:
-    """The case of a signal without data, with these weights, for `unseen` and `position_errors`."""
-    return _Case(normals.problem, normals, x, np.zeros(normals.problem.m), w, normals.held(x))
+def _effort(q: int, ratio: float) -> float:
+    """How many products a bound takes with q vectors, if unknowns are to equations as this ratio: Marchenko–Pastur."""
+    root = math.sqrt(ratio)
+    return (q + 1) * (1 + root) / (1 - root) if root < 1 else math.inf
 
 
-def judge_by_verbs(problem: Problem, outcome: Outcome) -> Asks[tuple[Status, Outcome]]:
+# -- where A is a transform, or known by its functions: bounds ------------------------------------------------------
+
+
+def _case(problem: Problem, x: Float) -> Asks[_Case]:
+    return _Case(problem, (yield Verbs() if problem.matrix_free else Factors()), x)
+
+
+def certify_by_verbs(problem: Problem, x: Float) -> Asks[Certificate | None]:
+    """Clean an x that fits to rounding, and show that no other signal fits; None if matrices may decide what this
+    leaves open."""
+    case = yield from _case(problem, x)
+    found = _status(case)
+    yield Reread(case.forms.uncharged())
+    if found is None and not problem.matrix_free:
+        return None
+    status, doubt = found or (Status.UNDECIDED, f"{_UNSEEN}.")
+    # What the residual allows at most; with a residual of rounding it is negligible.
+    error = float(np.linalg.norm(case.r)) / (case.seen * case.norm) if case.seen and case.residual > 1e-12 else 0.0
+    return Certificate(case.x, case.residual, status, doubt, error, case.rival)
+
+
+def _status(case: _Case) -> tuple[Status, str] | None:
+    """The status and the doubt; None if it is not decided."""
+    problem, m = case.problem, case.problem.m
+    few = f"There are {m} measurements for {problem.unknowns} unknowns."
+    if m < problem.unknowns:
+        return None
+    delta = case.rounding()
+    doubt = case.dark() or case.twin(delta, tol.FITS, tol.APART)
+    if not doubt and problem.matrix_free:
+        doubt = case.elsewhere(np.full(m, float(np.sqrt(np.mean(delta**2)))), tol.FITS, tol.APART)
+    if doubt:
+        return Status.AMBIGUOUS, doubt
+    need = math.sqrt(m) / tol.APART * float(delta.max())
+    if not case.full_rank(need):
+        return None
+    case.clean()
+    if m == problem.unknowns:
+        return Status.UNDECIDED, few
+    if not case.spans(need):
+        return (Status.UNDECIDED, f"{few} And no more are independent.") if problem.matrix_free else None
+    if not problem.matrix_free and not case.no_linear_twin(0.0):
+        return None
+    # On all coordinates: no support was chosen.
+    doubt = short_of(np.sort(bits_of(problem.y, case.residual)), problem.unknowns, case.gauge.width, 0.0)
+    return (Status.UNDECIDED if doubt else Status.EXACT), doubt
+
+
+def doubt_by_verbs(problem: Problem, outcome: Outcome, level: float | None) -> Asks[Doubt]:
+    """Whether noisy data tell x from clearly different signals, and how well they determine it."""
+    case = yield from _case(problem, outcome.x)
+    spare = math.sqrt(max(1, problem.m - problem.unknowns))
+    sigma = max(float(np.linalg.norm(case.r)) / spare, level or 0.0, 1e-300)
+    delta = np.full(problem.m, sigma)
+    if problem.noise.unequal and (outcome.stderr is not None or problem.matrix_free):
+        delta = problem.deviations(case.r)
+    stderr = outcome.stderr
+    if stderr is None:
+        stderr = np.sqrt(sampled_variances(case.forms.jacobian(case.x, 1 / delta), case.rng)[0])
+    error = float(np.linalg.norm(stderr)) / case.norm
+    reason = _doubt(case, delta, max(tol.APART_IN_NOISE, tol.FEW_ERRORS * max(error, outcome.error or 0.0)))
+    yield Reread(case.forms.uncharged())
+    return Doubt(reason, error, stderr, rival=case.rival)
+
+
+def _doubt(case: _Case, delta: Float, apart: float) -> str:
+    """Why another signal may be right, in noise."""
+    dark = case.dark()
+    if dark:
+        return dark
+    if not case.full_rank(1.0, 1 / delta):
+        return f"{_UNSEEN} under this noise."
+    likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + tol.LIKELY / case.problem.m)
+    if case.problem.matrix_free:
+        return case.twin(delta, likely, apart) or case.elsewhere(delta, likely, apart)
+    doubt = case.twin(delta, likely, apart)
+    if doubt or case.no_linear_twin(tol.NO_SYMMETRY):
+        return doubt
+    return "It was not shown that no symmetry of the measurements turns x into another signal."
+
+
+# -- where the normal equations have a factor -----------------------------------------------------------------------
+
+
+def judge_factored(problem: Problem, outcome: Outcome) -> Asks[tuple[Status, Outcome]]:
     """The status of an answer on all coordinates, and the outcome with its errors, its rival and the reason."""
     normals = outcome.normals if isinstance(outcome.normals, Normals) else Normals.of(problem)
-    x = outcome.x
-    r = (yield Measure(x)) - problem.y
-    sizes = yield Sizes(x)
-    eps = float(np.finfo(problem.dtype).eps) if problem.dtype.itemsize < 8 else _EPS
-    exact = bool((np.abs(r) <= _ROUNDED * eps * sizes).all())
+    case = _Case(problem, (yield Verbs()), outcome.x)
+    sizes = yield Sizes(case.x)
+    eps = float(np.finfo(problem.dtype).eps) if problem.dtype.itemsize < 8 else tol.EPS
+    exact = bool((np.abs(case.r) <= tol.ROUNDED_ROW * eps * sizes).all())
     told = level(problem)
     scaled = exact or (told is None and not problem.noiseless and problem.noise.given)
     w = rows_scaled(sizes) if scaled else np.ones(problem.m) if told is None else 1 / told
-    residual = float(np.linalg.norm(r) / np.linalg.norm(problem.y))
-    outcome = replace(outcome, x=x, residual=residual, free=problem.n - len(problem.fixed))
+    outcome = replace(outcome, residual=case.residual, free=problem.n - len(problem.fixed))
     if not normals.affordable:
-        return Status.UNDECIDED, replace(outcome, note=_NO_MATRIX, error=None, stderr=None)
-    case = _Case(problem, normals, x, r, w, normals.held(x))
-    directions = yield from unseen(case)
+        return Status.UNDECIDED, _noted(outcome, _NO_MATRIX)
+    J, directions = yield from Factored.at(normals, case.x, w)
+    yield Reread(J.forms.uncharged() + case.forms.uncharged())
     if directions.size:
-        return (yield from _undetermined(case, outcome, directions, exact))
-    if exact:
-        return (yield from _exact(case, outcome, eps))
-    if outcome.end not in (End.CONVERGED, End.STAGNATED):
-        return _ended(outcome)
-    return (yield from _in_noise(case, outcome, told))
+        found = yield from _undetermined(case, J, outcome, directions)
+    elif exact:
+        found = yield from _exact(case, J, outcome, eps)
+    elif outcome.end not in (End.CONVERGED, End.STAGNATED):
+        return _ENDED.get(outcome.end, Status.STAGNATED), outcome
+    else:
+        found = yield from _in_noise(case, J, outcome, told)
+    yield Reread(J.forms.uncharged() + case.forms.uncharged())
+    return found
+
+
+_ENDED = {End.MAX_ITER: Status.MAX_ITER, End.MAX_PASSES: Status.MAX_PASSES, End.MAX_TIME: Status.MAX_TIME}
 
 
 def level(problem: Problem) -> Float | None:
     """The standard deviation of each measurement, (m,), where it is given and not zero."""
-    if problem.sigma == 0:
-        return None
-    return problem.deviations(np.zeros(problem.m))
+    return None if problem.sigma == 0 else problem.deviations(np.zeros(problem.m))
 
 
-def _ended(outcome: Outcome) -> tuple[Status, Outcome]:
-    """What a budget ended, without an exact fit."""
-    ends = {End.MAX_ITER: Status.MAX_ITER, End.MAX_PASSES: Status.MAX_PASSES, End.MAX_TIME: Status.MAX_TIME}
-    return ends.get(outcome.end, Status.STAGNATED), outcome
+def _noted(outcome: Outcome, note: str, **changes: Any) -> Outcome:
+    """An outcome without errors, and with a sentence more."""
+    return outcome.noted(note, **{"error": None, "stderr": None, **changes})
 
 
-# -- what J sees -----------------------------------------------------------------------------------------------------
+def _with_errors(case: _Case, J: Factored, outcome: Outcome, sigma: float, noise: float | None) -> Outcome:
+    """The outcome with the errors that weighted rows of this standard deviation leave."""
+    stderr = J.stderr(sigma)
+    return replace(outcome, stderr=stderr, error=float(np.linalg.norm(stderr)) / case.norm, noise=noise)
 
 
-def unseen(case: _Case) -> Asks[Float]:
-    """The directions that no measurement sees, (n, d), beside the phase; afterwards `case.factor` holds all of them."""
-    d, given = case.w**2, case.held
-    G, _ = yield from case.normals.gram(case.x, d, np.zeros_like(case.r))
-    diagonal = np.asarray(G.diagonal(), dtype=np.float64)
-    positive = np.where(diagonal > 0, diagonal, 1.0)
-    case.diagonal = positive
-    factor = case.normals.factor(G, given)
-    # Candidates one by one would take a factor each: those whose pivots are rounding come at once.
-    candidates, found = np.setdiff1d(factor.held, given), []
-    rng = np.random.default_rng(5)
-    while True:
-        if candidates.size:
-            held = np.concatenate([given, candidates])
-            factor = case.normals.factor(G, held)
-            confirmed = []
-            for c in candidates[:MOST_UNSEEN]:
-                v, seen = yield from _refined(case, factor, int(c), d, positive)
-                if seen <= _UNSEEN:
-                    found.append(v)
-                    confirmed.append(c)
-            given = np.concatenate([given, np.array(confirmed, dtype=np.intp)])
-            if len(confirmed) < candidates.size:
-                factor = case.normals.factor(G, given)
-                break
-        if given.size >= case.problem.n or len(found) >= MOST_UNSEEN:
-            break
-        v = rng.standard_normal(case.problem.n) / np.sqrt(positive)
-        for _ in range(_INVERSE_STEPS):
-            v = factor.solve(positive * v)
-            v /= np.linalg.norm(np.sqrt(positive) * v) or 1.0
-        seen = float(np.linalg.norm(case.w * (yield Along(case.x, v))))
-        # A vector from the normal equations alone is accurate to the root of rounding.
-        if seen > 1e-6:
-            break
-        candidates = np.array([int(np.argmax(np.sqrt(positive) * np.abs(v)))])
-    case.factor, case.held = factor, given
-    return np.array(found).T if found else np.zeros((case.problem.n, 0))
-
-
-def _refined(case: _Case, factor: Any, c: int, d: Float, diagonal: Float) -> Asks[tuple[Float, float]]:
-    """The direction with a one at coordinate c that is seen least, and how much of it is, relative to its terms."""
-    v = np.zeros(case.problem.n)
-    v[c] = 1.0
-    for _ in range(3):
-        image = yield Along(case.x, v)
-        v = v - factor.solve((yield Gradient(case.x, d * image)))
-    image = yield Along(case.x, v)
-    size = float(np.linalg.norm(np.sqrt(diagonal) * v)) if diagonal[c] > 0 else 1.0
-    return v / np.linalg.norm(v), float(np.linalg.norm(case.w * image)) / (size or 1.0)
-
-
-def _undetermined(case: _Case, outcome: Outcome, directions: Float, exact: bool) -> Asks[tuple[Status, Outcome]]:
+def _undetermined(case: _Case, J: Factored, outcome: Outcome, directions: Float) -> Asks[tuple[Status, Outcome]]:
     """The verdict where directions are free: which coordinates they move, and another signal that fits as well."""
-    pairs = directions.reshape(-1, 2, directions.shape[1]) if case.problem.turning else directions[:, None]
-    moved = np.sqrt(np.sum(pairs**2, axis=1))
-    free = np.flatnonzero((moved > 0.1 * moved.max(axis=0)).any(axis=1))
-    note = f"No measurement determines {names(free)}: {directions.shape[1]} directions of x are free."
-    rival = None
-    far = case.x + 0.2 * case.norm * directions[:, 0]
-    other = yield from descend(case.normals, far, case.w, _SEARCH, quiet=True)
-    fits = other.curve[-1] <= 4 * case.square + 1e-20 * float(np.sum((case.w * case.problem.y) ** 2))
-    if fits and _away(case.problem, other.x, case.x) > 0.01:
-        rival = other.x
-    note = f"{outcome.note} {note}".strip()
-    return Status.UNDETERMINED, replace(outcome, note=note, rival=rival, error=None, stderr=None)
+    moved = np.sqrt(np.sum(directions.reshape(-1, case.gauge.width, directions.shape[1]) ** 2, axis=1))
+    free = np.flatnonzero(np.repeat((moved > tol.TAKES_PART * moved.max(axis=0)).any(axis=1), case.gauge.width))
+    note = f"No measurement determines {case.gauge.names(free)}: {directions.shape[1]} directions of x are free."
+    other = yield from descend(J.normals, case.x + 0.2 * case.norm * directions[:, 0], J.w, _SEARCH, quiet=True)
+    limit = 4 * _square(case, J) + 1e-20 * float(np.sum((J.w * case.problem.y) ** 2))
+    rival = other.x if other.curve[-1] <= limit and case.away(other.x) > tol.TWIN_APART else None
+    return Status.UNDETERMINED, _noted(outcome, note, rival=rival)
 
 
-# -- exact data ------------------------------------------------------------------------------------------------------
+def _square(case: _Case, J: Factored) -> float:
+    """‖w r‖²."""
+    return float(np.sum((J.w * case.r) ** 2))
 
 
-def _exact(case: _Case, outcome: Outcome, eps: float) -> Asks[tuple[Status, Outcome]]:
+def _exact(case: _Case, J: Factored, outcome: Outcome, eps: float) -> Asks[tuple[Status, Outcome]]:
     """The verdict where every row fits to its rounding and every direction is seen."""
-    problem = case.problem
-    freedom = problem.n - case.held.size
+    problem, square = case.problem, _square(case, J)
+    m, freedom = problem.m, problem.n - J.held.size
     # What rounding leaves open: each row is known to what is left of it.
-    share = max(math.sqrt(case.square / max(1, problem.m - freedom)), eps)
-    outcome = replace(outcome, **position_errors(case, share), noise=None)
-    if problem.m <= freedom or not (yield from _spare(case)):
-        spare = f"There are {problem.m} measurements for {freedom} unknowns, and no more of them are independent."
-        return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {spare}".strip())
-    bits = (problem.m - freedom) * _bits(problem.y)
-    rival = yield from _rival(case, case.square + problem.m * (_ROUNDED * eps) ** 2, 0.0)
+    outcome = _with_errors(case, J, outcome, max(math.sqrt(square / max(1, m - freedom)), eps), None)
+    if m <= freedom or not case.spans(0.0, J):
+        few = f"There are {m} measurements for {freedom} unknowns, and no more of them are independent."
+        return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {few}".strip())
+    limit = square + m * (tol.ROUNDED_ROW * eps) ** 2
+    sure = _sure(case, outcome, tol.CLEARLY)
+    case.take(np.where(sure, case.x, 0.0))
+    if _square(case, J) > limit:
+        case.take(outcome.x)
+    outcome = replace(outcome, x=case.x, residual=case.residual)
+    rival = yield from _rival(case, J, sure, limit, 0.0)
     if rival is not None:
-        return Status.AMBIGUOUS, replace(outcome, rival=rival, error=None, stderr=None)
-    if bits < freedom + _SPARE_BITS:
-        note = (
-            f"{problem.m - freedom} measurements to spare take so few values that they speak against chance by "
-            f"{bits:.0f} bits, of {freedom + _SPARE_BITS:.0f} that are needed."
-        )
-        return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {note}".strip())
+        return Status.AMBIGUOUS, _noted(outcome, "", rival=rival)
+    short = short_of(np.sort(bits_of(problem.y)), freedom, case.gauge.width, 0.0)
+    if short:
+        return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {short}".strip())
     return Status.EXACT, outcome
 
 
-def _spare(case: _Case) -> Asks[bool]:
-    """Whether |A(gg^*)| of a random g is not in the span of J: more measurements are independent than unknowns."""
-    g = np.random.default_rng(6).standard_normal(case.problem.n)
-    g *= case.norm / float(np.linalg.norm(g))
-    column = yield Measure(g)
-    left, d = column, case.w**2
-    for _ in range(2):
-        left = left - (yield Along(case.x, case.factor.solve((yield Gradient(case.x, d * left)))))
-    size = float(np.linalg.norm(case.w * column))
-    return float(np.linalg.norm(case.w * left)) > _INDEPENDENT * size
+def _in_noise(case: _Case, J: Factored, outcome: Outcome, told: Float | None) -> Asks[tuple[Status, Outcome]]:
+    """The verdict where noise, told or not, must explain what is left."""
+    from scipy.special import gammaincc
+
+    problem, square = case.problem, _square(case, J)
+    spare = problem.m - (problem.n - J.held.size)
+    if spare < 1:
+        return Status.UNDECIDED, _noted(outcome, _NO_SPARE, stderr=outcome.stderr)
+    if problem.noise.given:
+        outcome = _with_errors(case, J, outcome, 1.0, problem.sigma)
+        if told is None or float(gammaincc(spare / 2, square / 2)) < tol.UNEXPLAINED:
+            return Status.STAGNATED, _noted(outcome, _TOO_MUCH)
+        bound = square + 2 * SURE
+    else:
+        sigma = math.sqrt(square / spare)
+        # With few degrees of freedom the level itself is uncertain: the variance of Student's distribution.
+        wider = math.sqrt(spare / (spare - 2)) if spare > 2 else math.inf
+        outcome = _with_errors(case, J, outcome, sigma * min(wider, 10.0), sigma)
+        if outcome.residual > tol.LEFT:
+            return Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_NOT_FITTED}".strip())
+        # −spare/2 ln RSS of both differ by less.
+        bound = square * math.exp(2 * SURE / spare)
+    assert outcome.error is not None
+    rival = yield from _rival(case, J, _sure(case, outcome, tol.SURE), bound, outcome.error)
+    if rival is not None:
+        return Status.AMBIGUOUS, replace(outcome, rival=rival)
+    return (Status.CONVERGED if outcome.error < tol.TRUSTED_BOUND else Status.NOISY), outcome
 
 
-def _bits(y: Float) -> float:
-    """How many bits a spare measurement speaks with: −log2 of the chance that two that are not zero are equal."""
-    values = np.sort(np.abs(y[y != 0]))
-    if values.size < 4:
-        return _BITS
-    equal = np.diff(values) <= 1e-9 * values[1:]
-    runs = np.diff(np.flatnonzero(np.concatenate([[True], ~equal, [True]])))
-    chance = float(np.sum(runs * (runs - 1.0))) / (values.size * (values.size - 1.0))
-    return min(_BITS, -math.log2(chance)) if chance > 0 else _BITS
+def _sure(case: _Case, outcome: Outcome, errors: float) -> NDArray[np.bool_]:
+    """Which coordinates belong to an entry that is so many standard errors from zero, or is known, (n,)."""
+    assert outcome.stderr is not None
+    size, stderr = (np.linalg.norm(each.reshape(-1, case.gauge.width), axis=1) for each in (case.x, outcome.stderr))
+    sure = np.repeat(size > errors * stderr, case.gauge.width)
+    sure[case.problem.known] = True
+    return np.asarray(sure)
 
 
-# -- rivals ----------------------------------------------------------------------------------------------------------
-
-
-def _away(problem: Problem, one: Float, other: Float) -> float:
-    """The relative distance of two signals, up to what the measurements cannot say."""
-    if problem.turning:
-        both = problem.gauge != "phase"
-        return float(distance(one.view(np.complex128), other.view(np.complex128), conjugation=both))
-    apart = float(np.linalg.norm(one - other))
-    if not any(problem.fixed.values()):
-        apart = min(apart, float(np.linalg.norm(one + other)))
-    return apart / (float(np.linalg.norm(other)) or 1.0)
-
-
-def _rival(case: _Case, bound: float, error: float) -> Asks[Float | None]:
-    """Another signal, at least so far away, for which ‖w r‖² is at most `bound`; None where none was found."""
-    apart = max(_APART, 3 * error)
-    problem = case.problem
+def _rival(case: _Case, J: Factored, sure: NDArray[np.bool_], bound: float, error: float) -> Asks[Float | None]:
+    """Another signal for which ‖w r‖² is at most `bound`; None where none was found."""
+    problem, far = case.problem, tol.FEW_ERRORS * error
+    apart, nearer = max(tol.PARTS_APART, far), max(tol.APART, far)
     edges = yield SparseMatrices()
-    if edges is not None:
-        for candidate in _parts_turned(case, edges):
-            left = (yield Measure(candidate)) - problem.y
-            if float(np.sum((case.w * left) ** 2)) <= bound and _away(problem, candidate, case.x) > apart:
-                return candidate
-    if problem.gauge == "phase":
-        conjugate = case.x.copy()
-        conjugate[1::2] *= -1
-        found = yield from _settled(case, conjugate, bound, apart)
-        if found is not None:
-            return found
-    if case.normals.determined or (edges is not None and determines(edges.M, case.w)):
-        return None
-    # Roots of parts of the system are near x, but as good: a part of it is another.
-    for start in (yield from other_roots(case)):
-        found = yield from _settled(case, start, bound, max(_NEAR, 3 * error))
-        if found is not None:
-            return found
-    rng = np.random.default_rng(7)
-    typical = case.norm / math.sqrt(problem.n)
-    for attempt in range(_RESTARTS):
-        start = typical * rng.standard_normal(problem.n)
-        if attempt == 0:
-            start = (
-                np.tile([typical * math.sqrt(2), 0.0], problem.n // 2)
-                if problem.turning
-                else np.full(problem.n, typical)
-            )
-        found = yield from _settled(case, problem.completed(start), bound, apart)
-        if found is not None:
-            return found
+    for candidate in (problem.completed(image) for _, image in case.images()):
+        left = case.forms.measure(candidate) - problem.y
+        if float(np.sum((J.w * left) ** 2)) <= bound and case.away(candidate) > apart:
+            return candidate
+    starts = [] if edges is None else [(problem.completed(each), apart) for each in _parts_turned(case, edges, sure)]
+    starts += [(each, apart) for _, each in case.images()][:1] if problem.gauge == "phase" else []
+    # Where the products of coordinates are determined by linear equations, no other signal has them.
+    if not (J.normals.determined or (edges is not None and determines(edges.M, J.w))):
+        # Roots of parts of the system are near x, but as good: a part of it is another.
+        starts += [(each, nearer) for each in J.other_roots()]
+        starts += [(problem.completed(each), apart) for each in _other_starts(case)]
+    for start, beyond in starts:
+        if case.away(start) <= beyond:
+            continue
+        end = yield from descend(J.normals, start, J.w, _SEARCH, quiet=True)
+        if end.curve[-1] <= bound and case.away(end.x) > beyond:
+            return end.x
     return None
 
 
-def _settled(case: _Case, start: Float, bound: float, apart: float) -> Asks[Float | None]:
-    """The end of a descent from a start, if it is another signal that fits."""
-    if _away(case.problem, start, case.x) <= apart:
-        return None
-    end = yield from descend(case.normals, start, case.w, _SEARCH, quiet=True)
-    if end.curve[-1] <= bound and _away(case.problem, end.x, case.x) > apart:
-        return end.x
-    return None
+def _other_starts(case: _Case) -> list[Float]:
+    """A constant signal of the size of x, and two at random."""
+    n, rng = case.problem.n, np.random.default_rng(7)
+    typical = case.norm / math.sqrt(n)
+    constant = np.ones(n) if case.gauge.width == 1 else np.tile([math.sqrt(2), 0.0], n // 2)
+    return [typical * each for each in (constant, rng.standard_normal(n), rng.standard_normal(n))]
 
 
-def _parts_turned(case: _Case, edges: Edges) -> list[Float]:
-    """x with the smallest part that no product ties to the others turned: of real x to the other sign."""
+def _parts_turned(case: _Case, edges: Edges, sure: NDArray[np.bool_]) -> list[Float]:
+    """x with the other sign in the heaviest part but one of those that no product that shows ties to the others."""
     from scipy import sparse
     from scipy.sparse import csgraph
 
-    problem = case.problem
     j, k, n = edges.j, edges.k, edges.n
-    x = case.x.view(np.complex128) if problem.turning else case.x
-    tied = (x[j] != 0) & (x[k] != 0)
+    x = case.gauge.numbers(case.x)
+    shown = sure[:: case.gauge.width]
+    tied = shown[j] & shown[k]
     graph = sparse.csr_array((np.ones(int(tied.sum())), (j[tied], k[tied])), shape=(n, n))
     count, part = csgraph.connected_components(graph, directed=False)
     weight = np.bincount(part, np.abs(x) ** 2, count)
     if np.count_nonzero(weight) < 2:
         return []
-    # The heaviest part but one: the farthest away of those that are less than half of x.
+    # The farthest away of those that are less than half of x.
     second = int(np.argsort(-weight, kind="stable")[1])
-    turned_part = np.where(part == second, -x, x)
-    return [np.ascontiguousarray(turned_part).view(np.float64)]
-
-
-# -- noise -----------------------------------------------------------------------------------------------------------
-
-
-def position_errors(case: _Case, sigma: float) -> dict[str, Any]:
-    """`error` and `stderr` where the weighted rows have this standard deviation."""
-    variance = case.factor.inverse_diagonal()
-    if case.problem.turning:
-        u = turned(case.x)
-        # P Σ P with P = 1 − u u^T: only what is orthogonal to the phase counts.
-        Su = case.factor.solve(_without(u, case.held))
-        variance = np.maximum(variance - 2 * u * Su + u * u * float(u @ Su), 0.0)
-    stderr = sigma * np.sqrt(variance)
-    return {"stderr": stderr, "error": float(np.linalg.norm(stderr)) / case.norm}
-
-
-def _without(v: Float, held: Indices) -> Float:
-    """v without the coordinates that are held."""
-    out = v.copy()
-    out[held] = 0.0
-    return out
-
-
-def _in_noise(case: _Case, outcome: Outcome, told: Float | None) -> Asks[tuple[Status, Outcome]]:
-    """The verdict where noise, told or not, must explain what is left."""
-    problem = case.problem
-    spare = problem.m - (problem.n - case.held.size)
-    if spare < 1:
-        note = "There are no measurements to spare, from which the noise could be told."
-        return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {note}".strip(), error=None)
-    if problem.noise.given:
-        from scipy.special import gammaincc
-
-        chance = 0.0 if told is None else float(gammaincc(spare / 2, case.square / 2))
-        outcome = replace(outcome, noise=problem.sigma, **position_errors(case, 1.0))
-        if chance < _ALPHA:
-            return Status.STAGNATED, replace(
-                outcome, note=f"{outcome.note} {_TOO_MUCH}".strip(), error=None, stderr=None
-            )
-        bound = case.square + 2 * _LN_ODDS
-    else:
-        sigma = math.sqrt(case.square / spare)
-        # With few degrees of freedom the level itself is uncertain: the variance of Student's distribution.
-        wider = math.sqrt(spare / (spare - 2)) if spare > 2 else math.inf
-        outcome = replace(outcome, noise=sigma, **position_errors(case, sigma * min(wider, 10.0)))
-        if outcome.residual > _LEFT:
-            return Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_NOT_FITTED}".strip())
-        # −spare/2 ln RSS of both differ by less.
-        bound = case.square * math.exp(2 * _LN_ODDS / spare)
-    assert outcome.error is not None
-    rival = yield from _rival(case, bound, outcome.error)
-    if rival is not None:
-        return Status.AMBIGUOUS, replace(outcome, rival=rival)
-    return (Status.CONVERGED if outcome.error < _SURE else Status.NOISY), outcome
+    return [case.gauge.coordinates(np.where(part == second, -x, x))]

@@ -37,10 +37,8 @@ from fastquad.engine.trust import candidates
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.evidence import SURE, bits_of, evidence_of, log_choices, repeated_bits, short_of
-from fastquad.engine.trust.flat import another_on_flat
 from fastquad.engine.trust.gauge import NAMED, Gauge, expand
 from fastquad.engine.trust.local import exact_measure, noisy_measure
-from fastquad.engine.trust.residual import fits_most, no_noise, second_signal
 from fastquad.engine.trust.search import (
     CHALLENGE,
     Candidate,
@@ -53,7 +51,7 @@ from fastquad.engine.trust.subsystem import subsystem
 from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
 from fastquad.numerics import symmetry
 from fastquad.numerics.levenberg_marquardt import on_block
-from fastquad.solution import Status
+from fastquad.status import Status
 from fastquad.typing import Asks, Float, Indices
 
 __all__ = ["Certificate", "Known", "Missed", "certify", "doubt_in_noise", "doubt_zero", "missed"]
@@ -144,7 +142,7 @@ def certify(
         if known.W is None:
             W = block @ x
             known = Known(W, W @ x - problem.y)
-        known = known._replace(members=np.arange(problem.n), block=block)
+        known = known._replace(block=block)
     answer = yield from Answer.read(problem, x, known)
     yield from answer.clean()
     x, residual = answer.x, answer.residual
@@ -176,6 +174,8 @@ def _another(case: Search) -> Asks[str]:
     doubt = yield from case.rivals(_SOURCES)
     hidden = case.overdetermined and not case.seen_everywhere
     if not doubt and answer.outside.size and (problem.m <= answer.allowed.size or hidden):
+        from fastquad.engine.trust.flat import another_on_flat
+
         doubt, case.twin = yield from another_on_flat(problem, answer.x)
     if case.twin is None:
         doubt = (yield from case.refuted()) or doubt
@@ -309,6 +309,8 @@ def doubt_in_noise(
         reason = reason or (yield from case.rivals(_SOURCES))
         if not reason and answer.outside.size:
             small = tol.SURE * float(errors.max(initial=0.0))
+            from fastquad.engine.trust.flat import another_on_flat
+
             reason, case.twin = yield from another_on_flat(problem, x, small=small)
     if not reason:
         # Trust a method that estimates its error to separate signal from noise, if entries are independent as it
@@ -337,6 +339,8 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     For methods that separate signal from noise by themselves, if A is random as they assume: a symmetry in another
     basis does not show in a sample of entries, and an estimate between two twins leaves a part of both in the residual.
     """
+    from fastquad.engine.trust.residual import fits_most, no_noise, second_signal
+
     m, n = problem.m, problem.n
     if m * n * n > (tol.LOOK_ENTRIES if problem.unknowns < m else tol.INDEPENDENT_ENTRIES) or problem.outliers:
         return Missed()

@@ -68,7 +68,7 @@ class Gauge:
 
     def coordinates(self, z: Number) -> Float:
         """The coordinates of a signal that is given as it is."""
-        return np.ascontiguousarray(z, dtype=np.complex128).view(np.float64) if self.count else z
+        return np.ascontiguousarray(z, dtype=np.complex128 if self.count else np.float64).view(np.float64)
 
     def images(self, z: Number) -> list[Number]:
         """z, and where conjugation may be a symmetry of A the conjugate."""

@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from fastquad.engine.problem import Problem
-from fastquad.engine.rounding import explained
-from fastquad.engine.steps import Outcome
+from fastquad.engine.rounding import explained, small
+from fastquad.engine.steps import Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.by_transform import doubt_by_transform
+from fastquad.engine.trust.by_verbs import doubt_by_verbs
 from fastquad.engine.trust.certificate import Doubt, Missed, doubt_in_noise, missed
-from fastquad.engine.trust.matrix_free import doubt_matrix_free
 from fastquad.engine.trust.residual import widened
 from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.engine.trust.structured import better_values, other_values_fit
 from fastquad.measurements.contractions import Products
 from fastquad.numerics.small import with_small_ones
 from fastquad.priors.base import Prior
-from fastquad.solution import Status
+from fastquad.status import Status
 from fastquad.typing import Asks, Float
 
 _TOO_MUCH = "But it leaves more than noise of the given level explains."
@@ -36,23 +34,6 @@ _TWO = (
     "or a few measurements are wrong, which outliers=True allows for."
 )
 _NOT_AS_TOLD = "A signal that is not as `prior` says fits far better: check what it says."
-
-
-class Verdict(NamedTuple):
-    """The status, and the outcome with the additions of the verdict."""
-
-    status: Status
-    outcome: Outcome
-
-
-def small(problem: Problem) -> bool:
-    """Whether the tests of a problem need not go by its transform: matrices tell more."""
-    return problem.m * problem.n**2 <= tol.LOOK_ENTRIES
-
-
-def noted(outcome: Outcome, note: str, **changes: object) -> Outcome:
-    """An outcome with a sentence more."""
-    return replace(outcome, note=f"{outcome.note} {note}".strip(), **changes)  # type: ignore[arg-type]
 
 
 def judge_in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -72,7 +53,7 @@ def with_second(verdict: Verdict) -> Verdict:
         return verdict
     error = widened(outcome.error, outcome.second)
     sure = status is Status.CONVERGED and error < tol.TRUSTED_OF_FEW  # else the other may be the stronger one
-    outcome = noted(outcome, _TWO.format(share=outcome.second), error=error)
+    outcome = outcome.noted(_TWO.format(share=outcome.second), error=error)
     return Verdict(Status.CONVERGED if sure else Status.NOISY, outcome)
 
 
@@ -89,7 +70,7 @@ def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]
         return (yield from _improved(problem, outcome, look.better))
     # Without an error it leaves no more than noise does, but nothing says how far off it is.
     if look.misfit or outcome.error is None:
-        return Verdict(Status.STAGNATED, noted(outcome, look.misfit))
+        return Verdict(Status.STAGNATED, outcome.noted(look.misfit))
     return with_second(_by_error(problem, replace(outcome, second=look.second), outcome.error, 0.0, _trusted(problem)))
 
 
@@ -99,14 +80,14 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         return (yield from _among_outliers(problem, outcome, outcome.error))
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
     if problem.noise.given and not problem.noise.unequal and outcome.residual > explained(problem, free):
-        return Verdict(Status.STAGNATED, noted(outcome, _TOO_MUCH))
+        return Verdict(Status.STAGNATED, outcome.noted(_TOO_MUCH))
     looked = outcome.residual > tol.FITTED and not problem.matrix_free
     look = (yield from missed(problem, outcome.x)) if looked else Missed()
     outcome = replace(outcome, second=max(outcome.second, look.second))
     if look.better is not None:
         return (yield from _improved(problem, outcome, look.better))
     if look.misfit:
-        return Verdict(Status.STAGNATED, noted(outcome, look.misfit))
+        return Verdict(Status.STAGNATED, outcome.noted(look.misfit))
     if getattr(problem.prior, "nonnegative", False) and (yield from other_values_fit(problem, outcome.x, below=True)):
         return _contradicted(outcome)
     if outcome.error is not None and outcome.entries is not None and outcome.entries.independent:
@@ -127,7 +108,7 @@ def _by_least_squares(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         error, note = found.widened(max(outcome.error or 0.0, found.error))
         if outcome.error is None and _of_few(problem):
             error = with_small_ones(error, outcome.x, stderr, problem.m)
-        outcome = noted(outcome, note, stderr=stderr)
+        outcome = outcome.noted(note, stderr=stderr)
     outcome = replace(outcome, error=error)
     if found.reason:
         return _doubted(outcome, found.reason, found.rival)
@@ -138,10 +119,8 @@ def _by_least_squares(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 def _doubt(problem: Problem, outcome: Outcome) -> Asks[Doubt]:
     """The tests of the certificate, by what A is known by."""
     level = outcome.noise if outcome.noise is not None else problem.sigma
-    if problem.matrix_free:
-        return (yield from doubt_matrix_free(problem, outcome, level))
-    if problem.by_transform and not small(problem):
-        return (yield from doubt_by_transform(problem, outcome, level))
+    if problem.matrix_free or (problem.by_transform and not small(problem)):
+        return (yield from doubt_by_verbs(problem, outcome, level))
     by_level = outcome.method == "lm" and problem.noise.given
     weighed = (outcome.method == "vamp" or by_level) and outcome.stderr is not None
     return (yield from doubt_in_noise(problem, outcome.x, level, outcome.error, outcome.entries, weighed))
@@ -155,7 +134,7 @@ def _among_outliers(problem: Problem, outcome: Outcome, error: float) -> Asks[Ve
     part, entries = sound(problem, outcome.entries, rows)
     look = yield from of_rows(missed(part, outcome.x), rows, problem.m)
     if look.better is not None or look.misfit:
-        return Verdict(Status.STAGNATED, noted(outcome, look.misfit))
+        return Verdict(Status.STAGNATED, outcome.noted(look.misfit))
     if look.unseen:
         return _doubted(outcome, look.unseen, look.rival)
     # With outliers allowed for, signal may be taken for them, and what is left for noise.
@@ -171,14 +150,14 @@ def _believed(problem: Problem, outcome: Outcome, error: float, trusted: float) 
     bound = 0.0
     if found.error > tol.UNEQUALLY_SEEN * error:
         bound, error = found.bound, found.error
-        outcome = noted(outcome, f"But some directions of x are seen less than others: its error is about {error:.2g}.")
+        outcome = outcome.noted(f"But some directions of x are seen less than others: its error is about {error:.2g}.")
     error, note = found.widened(error)
-    return _by_error(problem, noted(outcome, note), error, bound, trusted)
+    return _by_error(problem, outcome.noted(note), error, bound, trusted)
 
 
 def _doubted(outcome: Outcome, reason: str, rival: Float | None) -> Verdict:
     """The verdict on signal in noise with a reason against it: another signal, or only what is not ruled out."""
-    outcome = noted(outcome, reason, rival=rival)
+    outcome = outcome.noted(reason, rival=rival)
     if rival is not None:
         return Verdict(Status.AMBIGUOUS, outcome)
     far = outcome.error is not None and outcome.error >= tol.TRUSTED_BOUND
@@ -201,7 +180,7 @@ def _by_error(problem: Problem, outcome: Outcome, error: float, bound: float, tr
         spare = max(1, m - int(np.count_nonzero(outcome.x)))
         error = math.hypot(error, outcome.residual * math.sqrt(m / (2 * spare)))
         note = f"What is left may be many small coordinates as well as noise: the error of {error:.2g} allows for both."
-        outcome = noted(outcome, note)
+        outcome = outcome.noted(note)
     sure = error < trusted and bound < tol.TRUSTED_BOUND
     return Verdict(Status.CONVERGED if sure else Status.NOISY, replace(outcome, error=error))
 

@@ -19,7 +19,7 @@ from fastquad.engine.trust.answer import Answer
 from fastquad.engine.trust.gauge import expand, squares
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import left_over, singular_values_exceed, standard_errors
-from fastquad.solution import Status
+from fastquad.status import Status
 from fastquad.typing import Float, Indices
 
 

@@ -46,7 +46,8 @@ from fastquad.numerics import lapack
 from fastquad.numerics.dual import EPS, Complement, Lbfgs, Soft, least_eigenvalue
 from fastquad.numerics.gram import gram
 from fastquad.numerics.levenberg_marquardt import Descent, Rule, on_block, turned
-from fastquad.solution import Proof, Status, distance
+from fastquad.solution import Proof, distance
+from fastquad.status import Status
 from fastquad.typing import Asks, Float, Number
 
 # The largest n for a search, where an eigenvalue problem takes about 30 ms, and for one try with a known norm.

@@ -29,7 +29,7 @@ from fastquad.measurements.contractions import Compress, Diagonals, Products, Ro
 from fastquad.measurements.dense.raw import RawTensor
 from fastquad.numerics.quartic import minimise, minimise_upwards
 from fastquad.priors.base import Prior
-from fastquad.solution import Status
+from fastquad.status import Status
 from fastquad.typing import Asks, Float
 
 # The signals that symmetries of A make of x.
@@ -50,11 +50,8 @@ _OPERATIONS = 2e10
 _SHARE = 4
 
 
-def certify_structured(problem: Problem, x: Float, entries: Entries | None) -> Asks[Certificate | None]:
+def certify_structured(problem: Problem, prior: Prior, x: Float, entries: Entries | None) -> Asks[Certificate | None]:
     """The certificate that uses what the prior rules out; None if it only knows coordinates."""
-    prior = problem.prior
-    if prior is None:
-        return None
     if prior.alphabet is not None:
         return (yield from _certify_values(problem, prior, prior.alphabet, x, entries))
     m, n = problem.m, problem.n

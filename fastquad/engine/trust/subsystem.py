@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.answer import positions
 from fastquad.engine.trust.gauge import expand
 from fastquad.engine.trust.search import CHALLENGE, Candidate, Search
+from fastquad.measurements.dense.kept import positions
 from fastquad.numerics.independence import Gram
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.numerics.matching import square_part

@@ -15,7 +15,7 @@ from fastquad.api import solve
 from fastquad.experiments.figures.common import STYLES, curve, flow, grouped, timed, title
 from fastquad.experiments.result import Result, Row, Settings
 from fastquad.experiments.statistics import mean_interval
-from fastquad.measurements.convert import pack
+from fastquad.measurements.packing import pack
 from fastquad.plot import new_figure
 from fastquad.priors.sparse import Sparse
 from fastquad.solution import Solution, distance

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from fastquad import problems
-from fastquad.api import solve, spectral_init
+from fastquad.api import solve
 from fastquad.experiments.figures.common import flow, grouped, timed, title
 from fastquad.experiments.result import Result, Row, Settings
 from fastquad.experiments.statistics import rate_interval
-from fastquad.measurements.convert import pack
+from fastquad.measurements.packing import pack
+from fastquad.methods import spectral_init
 from fastquad.plot import phase_transition
 from fastquad.solution import Solution, distance
 

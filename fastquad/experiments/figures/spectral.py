@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from fastquad import problems
-from fastquad.api import spectral_init
 from fastquad.experiments.figures.common import STYLES, grouped, title
 from fastquad.experiments.result import Result, Row, Settings
 from fastquad.experiments.statistics import median_interval
+from fastquad.methods import spectral_init
 from fastquad.plot import new_figure
 from fastquad.solution import distance
 

@@ -1,7 +1,9 @@
-"""Check arrays that the user gives, and convert them for the kernels."""
+"""What the user gives as A: what it is, whether it can be used, and the array that the kernels take."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +57,32 @@ def check_format(path: Path) -> None:
 def is_dask_array(A: Any) -> bool:
     """Whether A is a Dask array; Dask is not imported for it."""
     return type(A).__module__.partition(".")[0] == "dask" and hasattr(A, "__dask_graph__") and hasattr(A, "chunks")
+
+
+def is_sparse_tensor(A: Any) -> bool:
+    """Whether A is a sparse array of three axes, a stacked sparse matrix, or a list of sparse matrices."""
+    if has_coordinates(A):
+        return True
+    # Without scipy.sparse there is no such matrix; importing it takes longer than all the rest.
+    scipy_sparse = sys.modules.get("scipy.sparse")
+    if scipy_sparse is None:
+        return False
+    is_one = scipy_sparse.issparse
+    return bool(is_one(A)) or (isinstance(A, Sequence) and len(A) > 0 and all(map(is_one, A)))
+
+
+def has_coordinates(A: Any) -> bool:
+    """Whether A is a sparse array given by the coordinates of its entries, SciPy's of three axes or a `sparse.COO`."""
+    return len(getattr(A, "shape", ())) == 3 and hasattr(A, "coords") and hasattr(A, "nnz") and hasattr(A, "data")
+
+
+def is_sliced(A: Any) -> bool:
+    """Whether A has a shape, a dtype and slices, and is no array in memory."""
+    if isinstance(A, np.ndarray | np.generic) or hasattr(A, "nnz") or not hasattr(A, "__getitem__"):
+        return False
+    try:
+        return isinstance(A.shape, tuple) and hasattr(A, "dtype") and not hasattr(A, "iloc")
+    except AttributeError:
+        return False
+    except Exception as error:  # h5py of a closed file
+        raise ValueError(f"`A` must be open, got a {type(A).__name__} that cannot be read: {error}.") from error

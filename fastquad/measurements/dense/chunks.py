@@ -28,6 +28,8 @@ _SUMS_BYTES = 256 << 20
 class StoredTensor(Measurements):
     """Measurements held as an array of `_units` (matrices, or blocks of them), each of `_unit_bytes`."""
 
+    numbers = "memory"
+    _separate = True
     _units: int
     _unit_bytes: int
 

@@ -74,6 +74,9 @@ class PackedHermitianTensor(PackedTensor):
             self._run(kernels.block, self.blocks, self.n, rows, cols, parts, n_threads=n_threads, share=share)
         return out
 
+    def _cells(self, members: Indices, new: int, n_threads: int) -> Number:
+        raise NotImplementedError  # asked of a view with real matrices
+
     def _compress(self, U: Number, n_threads: int) -> Number:
         C = np.empty((self.m, U.shape[1], U.shape[1]), dtype=np.complex128)
         signals, left = interleaved(U), U.conj().T

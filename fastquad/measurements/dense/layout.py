@@ -77,6 +77,39 @@ def unpacked(sums: Float, n: int) -> Float:
     return S
 
 
+def packed_rows(block: Float) -> Float:
+    """The first rows of symmetric matrices (m, r, n), packed, (blocks, entries, 8): whole groups of rows, or all."""
+    m, rows, n = block.shape
+    count = -(-m // LANES)
+    if rows == n:
+        out = np.empty((count, kernels.entries(n), LANES))
+        kernels.pack(np.ascontiguousarray(block, dtype=np.float64), out, 0, count)
+        return out
+    lanes = np.zeros((count * LANES, rows, n))
+    lanes[:m] = block
+    lanes = lanes.reshape(count, LANES, rows, n)
+    out = np.empty((count, kernels.offset(rows // GROUP, n), LANES))
+    for first in range(0, rows, GROUP):
+        begin, end = kernels.offset(first // GROUP, n), kernels.offset(first // GROUP + 1, n)
+        cells = lanes[:, :, first : first + GROUP, first:].transpose(0, 3, 2, 1)
+        out[:, begin:end] = cells.reshape(count, end - begin, LANES)
+    return out
+
+
+def cells_at(members: Indices, new: int, n: int) -> Indices:
+    """Where the first `new` rows of a packed block of some coordinates stand in the block of all n; −1 for nowhere."""
+    groups, size = -(-new // GROUP), members.size
+    rows, cols = np.empty((2, kernels.offset(groups, size)), dtype=np.int32)
+    kernels.pairs(size, 0, groups, rows, cols)
+    j, k = members[rows], members[cols]
+    low, high = np.minimum(j, k), np.maximum(j, k)
+    group, row = np.divmod(low, GROUP)
+    # The formula of kernels/layout.h.
+    where = GROUP * (group * (n + 2 - 2 * group) + high - GROUP * group) + row
+    where[(rows < 0) | (low < 0)] = -1
+    return where
+
+
 def pack_block(matrices: Number, out: Number) -> None:
     """At most 8 matrices in the packed layout, (entries, 8), rounded once: symmetric parts, or Hermitian ones."""
     if matrices.dtype.kind == "c":

@@ -34,18 +34,6 @@ _SHARE = 8
 _HDF5 = frozenset({".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".mat"})
 
 
-def is_sliced(A: Any) -> bool:
-    """Whether A has a shape, a dtype and slices, and is no array in memory."""
-    if isinstance(A, np.ndarray | np.generic | Measurements) or hasattr(A, "nnz") or not hasattr(A, "__getitem__"):
-        return False
-    try:
-        return isinstance(A.shape, tuple) and hasattr(A, "dtype") and not hasattr(A, "iloc")
-    except AttributeError:
-        return False
-    except Exception as error:  # h5py of a closed file
-        raise ValueError(f"`A` must be open, got a {type(A).__name__} that cannot be read: {error}.") from error
-
-
 class Slices:
     """An (m, n, n) array that is read by slices along m; one thread at a time."""
 
@@ -113,6 +101,8 @@ class Slices:
 
 class SlicedTensor(PartedTensor):
     """Measurements on an array that is read by slices in every pass."""
+
+    numbers = "disk"
 
     def __init__(self, slices: Slices, memory: int, path: str | None = None) -> None:
         self.slices, self.memory, self.path = slices, memory, path

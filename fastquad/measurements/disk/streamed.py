@@ -46,6 +46,8 @@ class StreamedTensor(Measurements):
     >>> folder.cleanup()
     """
 
+    numbers = "disk"
+
     def __init__(self, folder: Folder, memory: int, *, verify: bool = True) -> None:
         self.folder = folder
         self.memory: int = memory

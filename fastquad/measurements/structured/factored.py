@@ -11,6 +11,8 @@ from fastquad.typing import Indices
 class FactoredTensor(Measurements):
     """Measurements by vectors a_ir, all of which are read whatever rows are asked for."""
 
+    _separate = True
+
     def share_of_rows(self, s: int) -> float:
         return 1.0
 

@@ -59,7 +59,7 @@ class FourierTensor(FactoredTensor):
     ('PROVEN', True)
     """
 
-    by_transform = True
+    by_transform = intensities = True
     gram_kind = None
 
     def __init__(

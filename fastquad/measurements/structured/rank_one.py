@@ -32,6 +32,8 @@ class RankOneTensor(FactoredTensor):
     array([9., 9.])
     """
 
+    intensities = True
+
     def __init__(self, vectors: ArrayLike) -> None:
         a = np.asarray(vectors)
         arguments.check_numbers(a, "vectors", complex_too=True)

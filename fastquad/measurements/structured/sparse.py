@@ -19,8 +19,7 @@ for the nonzeros only; `products` and `weighted_sum` make what is dense.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,6 +29,7 @@ from numpy.typing import NDArray
 from fastquad import arguments
 from fastquad._kernels import sparse as kernel
 from fastquad.measurements.base import Edges, Measurements, symmetrised
+from fastquad.measurements.dense.arrays import has_coordinates
 from fastquad.typing import Float, Indices, Number
 
 # The largest number of pairs of rows, Σ_i s_i² for s_i rows in a matrix, for which `gram` is sparse: a guess, at which
@@ -373,28 +373,11 @@ def _counted(widths: Indices) -> Indices:
     return np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - each, each)
 
 
-def is_sparse_tensor(A: Any) -> bool:
-    """Whether A is a sparse array of three axes, a stacked sparse matrix, or a list of sparse matrices."""
-    if _has_coordinates(A):
-        return True
-    # Without scipy.sparse there is no such matrix; importing it takes longer than all the rest.
-    scipy_sparse = sys.modules.get("scipy.sparse")
-    if scipy_sparse is None:
-        return False
-    is_one = scipy_sparse.issparse
-    return bool(is_one(A)) or (isinstance(A, Sequence) and len(A) > 0 and all(map(is_one, A)))
-
-
 def _positions(chosen: Indices, n: int) -> Indices:
     """The position of each coordinate among the chosen; −1 for the others."""
     where = np.full(n, -1, dtype=np.intp)
     where[chosen] = np.arange(chosen.size)
     return where
-
-
-def _has_coordinates(A: Any) -> bool:
-    """Whether A is a sparse array given by the coordinates of its entries, SciPy's of three axes or a `sparse.COO`."""
-    return len(getattr(A, "shape", ())) == 3 and hasattr(A, "coords") and hasattr(A, "nnz") and hasattr(A, "data")
 
 
 def _places(places: Any, name: str, shape: tuple[int, ...], bound: int) -> Indices:
@@ -414,7 +397,7 @@ def _entries(matrices: Any) -> tuple[int, int, Indices, Indices, Indices, Number
     """m, n, and the entries as given: measurement, row, column and value."""
     from scipy import sparse
 
-    if _has_coordinates(matrices):
+    if has_coordinates(matrices):
         m, n, width = matrices.shape
         if n != width or m == 0 or n == 0:
             raise ValueError(f"`matrices` must have shape (m, n, n) with m, n >= 1, got {matrices.shape}.")

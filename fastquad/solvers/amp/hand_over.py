@@ -341,15 +341,15 @@ class RobustStructuredHandOver(RobustHandOver):
 
 def nonnegative_fit(problem: Problem, x: Float, support: Indices, cache: GrowingBlock) -> Asks[Fit]:
     """Levenberg–Marquardt on a support with x >= 0, a `Step` at its end."""
-    m, n, s = problem.m, problem.n, support.size
+    n, s = problem.n, support.size
     # Read the block once if it fits: steps may be rejected, and each would cost a pass.
     small = cache.affordable(support)
-    flat = (yield from cache.read(support)).reshape(m * s, s) if small else None
+    block = (yield from cache.on(support)) if small else None
 
     def products(z: Float) -> Asks[Float]:
         """The products of z on the support."""
-        if flat is not None:
-            return (flat @ z).reshape(m, s)
+        if block is not None:
+            return (yield from block(z))
         full = np.zeros(n)
         full[support] = z
         return np.ascontiguousarray((yield Products(full))[:, support])

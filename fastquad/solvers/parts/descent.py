@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from fastquad.engine.problem import Problem
-from fastquad.engine.requests import Reread
+from fastquad.engine.requests import Again, Reread
 from fastquad.engine.steps import Step
-from fastquad.engine.trust.answer import Known, positions
-from fastquad.measurements.contractions import Block, Factors, Products, Verbs
+from fastquad.engine.trust.answer import Known
+from fastquad.measurements.contractions import Cells, Factors, Products, Verbs
+from fastquad.measurements.dense.chunks import CHUNK_BYTES
+from fastquad.measurements.dense.kept import Kept, lacking
 from fastquad.numerics.forms import FormDescent
 from fastquad.numerics.levenberg_marquardt import Descent, Rule
 from fastquad.numerics.transform_descent import TransformDescent
@@ -25,61 +27,59 @@ BLOCK_BYTES = 512 << 20
 
 @dataclass
 class GrowingBlock:
-    """`Ã_i[P, P]` for a set P of coordinates that grows; no pair is read twice. P is in the order of arrival."""
+    """`Ã_i[P, P]` for a set P of coordinates that grows, packed; no pair is read twice."""
 
     m: int
     max_bytes: int = BLOCK_BYTES
-    members: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    array: Float = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    kept: Kept | None = None
 
     @classmethod
     def within(cls, problem: Problem) -> GrowingBlock:
         """A block within the memory budget of a problem."""
         return cls(problem.m, min(BLOCK_BYTES, problem.memory // 16))
 
+    @property
+    def _members(self) -> Indices:
+        return np.zeros(0, dtype=np.intp) if self.kept is None else self.kept.members
+
     def affordable(self, support: Indices) -> bool:
-        """Whether this support's block can be kept in memory."""
-        total = self.members.size + self._new(support).size
+        """Whether this support's block can be kept in memory, and a copy of it while it grows."""
+        total = self._members.size + lacking(support, self._members).size
         return 8 * self.m * total**2 <= self.max_bytes
 
-    def read(self, support: Indices) -> Asks[Float]:
-        """`Ã_i[S, S]`, (m, s, s), for S in the order given; only pairs that were not read before are read."""
-        array, order = yield from self.arranged(support)
-        if order is support or (order == support).all():
-            return array
-        position = positions(support, order)
-        return np.ascontiguousarray(array[:, position[:, None], position])
-
-    def arranged(self, support: Indices) -> Asks[tuple[Float, Indices]]:
-        """`Ã_i[S, S]` and S in an order in which it is at hand, if that is all that has been read."""
-        new = self._new(support)
-        if new.size * (new.size + 2 * self.members.size) > support.size**2:
+    def on(self, support: Indices) -> Asks[BlockProducts]:
+        """The products on a support, in the order given; only pairs that were not read before are read."""
+        support = np.asarray(support, dtype=np.intp)
+        members = self._members
+        new = lacking(support, members)
+        if new.size * (new.size + 2 * members.size) > support.size**2:
             # Start again: that reads less than to complete a block of members that are mostly others.
-            self.members, self.array, new = self.members[:0], self.array[:0, :0, :0], support
-        if new.size:
-            yield from self._grow(new)
-        if support.size == self.members.size:
-            return self.array, self.members
-        position = positions(support, self.members)
-        return np.ascontiguousarray(self.array[:, position[:, None], position]), support
+            self.kept, members, new = None, members[:0], support
+        if new.size or self.kept is None:
+            members, count = Kept.order(new, members)
+            self.kept = Kept.of(self.m, members, (yield Cells(members, count)), self.kept)
+        return BlockProducts(self.kept, self.kept.positions(support))
 
-    def _new(self, support: Indices) -> Indices:
-        """The coordinates that are no members yet."""
-        known = np.zeros(max(int(support.max(initial=-1)), int(self.members.max(initial=-1))) + 1, dtype=bool)
-        known[self.members] = True
-        return support[~known[support]]
 
-    def _grow(self, new: Indices) -> Asks[None]:
-        """Read the pairs of new members, with each other and with the old ones."""
-        old, members = self.members.size, np.concatenate([self.members, new])
-        fresh = yield Block(new, members)
-        if old:
-            array = np.empty((self.m, members.size, members.size))
-            array[:, :old, :old] = self.array
-            array[:, old:] = fresh
-            array[:, :old, old:] = fresh[:, :, :old].transpose(0, 2, 1)
-            fresh = array
-        self.members, self.array = members, np.ascontiguousarray(fresh)
+class BlockProducts(NamedTuple):
+    """The products on a support: `W[i] = Ã_i[S, S] z`."""
+
+    kept: Kept
+    where: Indices
+
+    def of(self, z: Float) -> Float:
+        """The products of z, (m, s), on one thread."""
+        return self.kept.products(self.where, z, 1)
+
+    def __call__(self, z: Float) -> Asks[Float]:
+        """The products of z, (m, s), on the threads of the solve."""
+        if self.kept.tensor.nbytes <= CHUNK_BYTES:
+            return self.of(z)
+        return (yield Again(_products, (self.kept, self.where, z)))[0]
+
+
+def _products(kept: Kept, where: Indices, z: Float, n_threads: int) -> tuple[Float]:
+    return (kept.products(where, z, n_threads),)
 
 
 class Fit(NamedTuple):
@@ -102,7 +102,7 @@ class Fit(NamedTuple):
         if self.steepness is None and self.W.shape[1] == self.x.size:
             return Known(self.W, self.r, self.other)
         columns = self.W if self.W.shape[1] == self.support.size else None
-        return Known(r=self.r, support=self.support, columns=columns, members=cache.members, block=cache.array)
+        return Known(r=self.r, support=self.support, columns=columns, kept=cache.kept)
 
 
 def fit(
@@ -132,21 +132,16 @@ def fit(
         moved = np.setdiff1d(support, known)
         places = np.union1d(moved, known)
         free = np.searchsorted(places, moved)
-    m, n, s = problem.m, problem.n, places.size
+    n, s = problem.n, places.size
     # Use the block if it is cheaper to read than two passes over the support's rows.
     small = s <= 0.9 * n and cache.affordable(places)
-    flat = None
-    if small and free is None:
-        block, places = yield from cache.arranged(places)
-        flat = block.reshape(m * s, s)
-    elif small:
-        flat = (yield from cache.read(places)).reshape(m * s, s)
+    block = (yield from cache.on(places)) if small else None
     scale = 1.0 if weights is None else weights[:, None]
 
     def products(d: Float, out: Float | None = None) -> Asks[Float]:
         """The products of d on the support: from the block, or from A."""
-        if flat is not None:
-            W = (flat @ d).reshape(m, s)
+        if block is not None:
+            W = yield from block(d)
         else:
             W = yield Products(_expand(d, places, n), out=out)
             W = W if s == n else np.ascontiguousarray(W[:, places])
@@ -173,8 +168,6 @@ def fit(
         if last:
             break
     W, r = descent.W if free is None else descent.W[:, free], descent.r
-    if places is not moved and free is None:
-        W = W[:, positions(moved, places)]
     if weights is not None:
         W, r = W / scale, r / weights
     other = descent.last if weights is None and free is None else None
@@ -186,11 +179,9 @@ def _by_transform(problem: Problem, x: Float, rule: Rule, weights: Float | None)
     B = yield Factors()
     descent = TransformDescent(B, problem.y, x, weights)
     yield Step(descent.x, descent.residual)
-    charged = 0
     while not descent.finished(rule):
         descent.step()
-        yield Reread(B.products - charged)
-        charged = B.products
+        yield Reread(B.uncharged())
         yield Step(descent.x, descent.residual)
     everything, nothing = np.arange(problem.n), np.empty((0, problem.n))
     return Fit(descent.x, descent.residual, everything, nothing, descent.r, steepness=descent.steepness)

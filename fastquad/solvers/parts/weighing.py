@@ -28,9 +28,8 @@ from fastquad.engine.steps import End, Outcome
 from fastquad.measurements.contractions import Factors, Verbs
 from fastquad.noise import Noise
 from fastquad.noise.bend import BENT, bend
-from fastquad.numerics.forms import JacobianAt
 from fastquad.numerics.levenberg_marquardt import Rule
-from fastquad.numerics.transform import Jacobian, sampled_variances
+from fastquad.numerics.transform import sampled_variances
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.solvers.parts.finish import promising
 from fastquad.solvers.parts.likelihood import bottom
@@ -207,13 +206,7 @@ def _sampled_influence(problem: Problem, found: Fit, sigma: Float, left_out: lis
     """The same of a fit by a transform or by functions, estimated from draws of the noise."""
     weights = 1 / np.maximum(sigma, 1e-12 * float(sigma.max()))
     weights[left_out] = 0.0
-    if problem.matrix_free:
-        forms = yield Verbs()
-        variances, leverage = JacobianAt(forms, found.x, weights).sampled(problem.rng)
-        yield Reread(forms.uncharged())
-        return leverage, variances
-    B = yield Factors()
-    J = Jacobian(B, B.forward(found.x), weights)
-    variances, leverage = sampled_variances(J, problem.rng)
-    yield Reread(B.products)
+    forms = yield Verbs() if problem.matrix_free else Factors()
+    variances, leverage = sampled_variances(forms.jacobian(found.x, weights), problem.rng)
+    yield Reread(forms.uncharged())
     return leverage, variances

@@ -184,17 +184,13 @@ class Extension:
 
     def _polished(self, support: Support) -> Asks[tuple[Support, Float]]:
         """The fit in double precision, and what is left of y."""
-        block = yield from self._precise(support)
-        m, s, _ = block.shape
-        flat = block.reshape(m * s, s)
-        return self._fitted(self.y, lambda z: (flat @ z).reshape(m, s), support, _POLISH)
-
-    def _precise(self, support: Support) -> Asks[Float]:
-        """The block of a support in double precision."""
         places = self.store.order[support.places]
         if self.cache.affordable(places):
-            return (yield from self.cache.read(places))
-        return (yield Block(places))
+            products = (yield from self.cache.on(places)).of
+        else:
+            flat = (yield Block(places)).reshape(-1, places.size)
+            products = lambda z: (flat @ z).reshape(-1, z.size)  # noqa: E731
+        return self._fitted(self.y, products, support, _POLISH)
 
     def _fitted(
         self, y: Float, products: Callable[[Float], Float], support: Support, rule: Rule

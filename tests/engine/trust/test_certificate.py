@@ -12,10 +12,12 @@ from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.certificate import certify
 from fastquad.engine.trust.residual import no_noise
 from fastquad.engine.trust.structured import _answered, better_values
+from fastquad.measurements.dense.kept import Kept
+from fastquad.measurements.dense.layout import packed_rows
 from fastquad.noise import Gaussian
 from fastquad.numerics.relabelling import relabellings
 from fastquad.numerics.symmetry import turned_at_weakest
-from fastquad.solution import Status
+from fastquad.status import Status
 
 N = 20
 
@@ -526,7 +528,7 @@ def test_a_block_that_is_known_changes_no_verdict(name):
     x[support] = 1.0, -0.7, 0.5
     tensor = fq.as_measurements(A)
     A = (A + A.transpose(0, 2, 1)).astype(float) / 2
-    known = Known(members=support, block=A[:, support[:, None], support])
+    known = Known(kept=Kept.of(len(A), support, packed_rows(A[:, support[:, None], support])))
     y, dtype = fq.measure(tensor, x), tensor.dtype
     problem = Problem(len(A), N, y, dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30)
     with_block, without = (finish(tensor, certify(problem, x, given)) for given in (known, None))
