@@ -15,7 +15,7 @@ _PLACES = {
     "Measurements OperatorTensor PairTensor PauliTensor RankOneTensor ShiftTensor SparseTensor as_measurements "
     "distribute open pack",
     "methods": "AMP LM TWF Pursuit",
-    "priors": "Discrete Generative PiecewiseConstant Prior Sparse",
+    "priors": "Denoiser Discrete Generative PiecewiseConstant Prior Sparse",
     "solution": "Interrupted Solution distance",
     "solution_files": "load_solution",
     "status": "Status",

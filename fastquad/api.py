@@ -102,11 +102,12 @@ def solve(
     signal : {"real", "complex"}, optional
         Whether x is real or complex. Default: complex if A or y is, else real. See the page on complex signals.
     x0 : array of shape (n,) or (b, n), optional
-        The start, in place of the method's own.
+        An initial guess, in place of the method's own start.
     norm : float or array of shape (b,), optional
-        ‖x‖, if it is known.
-    noise : float or array of shape (m,), optional
+        The norm ‖x‖, if you know it.
+    noise : float, array of shape (m,), or object of `fastquad.noise`, optional
         The standard deviation of the noise in y: one for all measurements, or one for each. 0 means that there is none.
+        An object such as `fastquad.noise.Poisson()` describes other noise. Default: the level is estimated.
     outliers : bool
         Whether some measurements may be arbitrarily wrong; `Solution.outliers` then lists those that contradict x.
     tol : float
@@ -114,8 +115,8 @@ def solve(
     max_iter : int, optional
         The largest number of steps. Default: that of the method.
     max_passes : float, optional
-        The largest number of passes over A. Without it the default method ends by itself after tens of passes, or a few
-        hundred if nothing is found; with it, or with `noise=0`, it searches on.
+        The largest number of passes over A. Without it the default method ends by itself, after tens of passes, or
+        a few hundred if nothing is found. With it, or with `noise=0`, it searches longer.
     max_time : float, optional
         The number of seconds after which no further step is begun.
     callback : function, optional
@@ -148,7 +149,8 @@ def solve(
 
     Notes
     -----
-    One rule decides what each status means and which answers are a success: see `fastquad.engine.verdict`.
+    One rule decides which answers are a success, whatever the method. The pages "It did not work" and "What success
+    means" list the statuses and what they rest on.
 
     Examples
     --------
@@ -171,6 +173,9 @@ def _answer(given: Given) -> Solution:
     """The answer to a call of `solve`: said as the problem that the solvers know, found, and said as it was asked."""
     if not (isinstance(given.A, Measurements) and given.memory is None) and not _is_said_otherwise(given.A):
         given = replace(given, A=as_measurements(given.A, memory=given.memory))
+    lacking = [f"`{name}`" for name in ("m", "n", "dtype") if not hasattr(given.A, name)]
+    if lacking:
+        raise TypeError(f"`A` must have `m`, `n` and `dtype`: set {' and '.join(lacking)} of {type(given.A).__name__}.")
     posed, chain = reduced(given)
 
     def said(found: list[Solution]) -> Any:
@@ -210,10 +215,13 @@ class _Checked:
 
     def __init__(self, given: Given) -> None:
         A, prior = given.A, given.prior
+        _check_prior(prior, A.n)
+        if prior is not None and A.shape_of_x is not None:
+            prior = prior.shaped(A.shape_of_x)
+            given = replace(given, prior=prior)
         self.given, self.A, self.room = given, A, given.room
         self.Y, self.batch = arguments.data(given.y, A.m)
         b = len(self.Y)
-        _check_prior(prior, A.n)
         self.fixed = {**(getattr(prior, "fixed", None) or {}), **A.fixed}
         self.alone = None if A.groups is None else Groups(A.groups)
         self.groups = self.alone
@@ -244,10 +252,11 @@ class _Checked:
         """The problem of the i-th signal, and the method on it."""
         A, y, noise, little = self.A, self.Y[i], self.noise, _says_little(prior)
         problem = Problem(
-            m=A.m, n=A.n, y=y, dtype=A.dtype, prior=prior, x0=None if self.X0 is None else self.X0[i],
-            norm=self.norms[i], noise=noise, tol=self.tol, rng=self.rngs[i], memory=self.room, resume=resume,
+            m=A.m, n=A.n, y=y, dtype=A.dtype, prior=None if prior is None else prior.seeded(self.rngs[i]),
+            x0=None if self.X0 is None else self.X0[i], norm=self.norms[i], noise=noise, tol=self.tol,
+            rng=self.rngs[i], memory=self.room, resume=resume,
             fixed=self.fixed, bilinear=A.bilinear, groups=groups, gauge=A.gauge, max_passes=self.limits.max_passes,
-            by_transform=A.by_transform and little,
+            by_transform=A.by_transform,
             by_verbs=A.by_verbs and not (noise.robust or noise.reweighs) and _says_little(prior, fixed=True),
             gram=A.gram_kind, matrix_free=A.matrix_free and little and not self.fixed and not noise.reweighs,
             only_verbs=A.only_verbs,
@@ -267,7 +276,7 @@ class _Checked:
         problem, steps = self.posed(i, prior, self.groups, solver, resume)
         call = Call(
             "auto" if given.automatic else solver.name, prior is not None, given.x0 is not None,
-            given.noise is not None, given.norm is not None, bool(given.outliers),
+            self.noise.given, given.norm is not None, bool(given.outliers),
             intensities=self.A.intensities and bool(self.Y[i].min() >= 0),
         )  # fmt: skip
         free = None
@@ -332,7 +341,7 @@ def _with_bytes_read(solutions: list[Solution], count: int) -> list[Solution]:
 
 
 def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_threads: int | None = None) -> Number:
-    """`y_i = x^T A_i x`, or `x^* A_i x` for complex signals, with Gaussian noise on request.
+    """The measurements `y_i = x^T A_i x`, or `x^* A_i x` of complex signals, with Gaussian noise on request.
 
     Parameters
     ----------

@@ -70,47 +70,56 @@ class _Commands(click.Group):
 def main(context: click.Context) -> None:
     """Recover a signal x, up to sign (complex x up to a phase), from quadratic measurements y_i = x^T A_i x.
 
-    Exit code: 0 success, 1 not converged, 2 bad input, 130 interrupted.
+    The exit code is 0 for success, 1 if a solve did not succeed, 2 for bad input, and 130 after Ctrl-C.
 
-    Completion of commands, options, files and figures, for bash (zsh and fish alike):
+    This line makes bash complete commands, options and files (zsh and fish have their own):
     eval "$(_FASTQUAD_COMPLETE=bash_source fastquad)"
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-@main.command()
+@main.command(options_metavar="-o X [OPTIONS]")
 @click.argument("tensor", metavar="A", type=_FILE)
 @click.argument("data", metavar="Y", type=click.Path(allow_dash=True))
 @click.option(
     "-o", "--output", required=True, metavar="X", type=click.Path(allow_dash=True),
-    help="Where to write x, as .npy; - for stdout.",
+    help="The file for x, as .npy; - for stdout.",
 )  # fmt: skip
 @click.option("--method", default="auto", show_default=True, type=click.Choice(list(METHODS)))
-@click.option("--prior", "kind", type=click.Choice(list(_PRIORS)), help="What is known of x; see the page on priors.")
-@click.option("--k", type=int, help="Number of nonzeros, for the methods that have to be told (spf, sgn).")
-@click.option("--decoder", metavar="FILE", type=_FILE, help="x is in the range of this decoder: a .npz file, or mnist.")
+@click.option("--prior", "kind", type=click.Choice(list(_PRIORS)), help="What you know of x.")
+@click.option("--k", type=int, help="x has at most K nonzeros. The methods spf and sgn need it.")
 @click.option(
-    "--signal", type=click.Choice(["real", "complex"]), help="Whether x is real or complex; default: as A and Y."
+    "--decoder", metavar="FILE", type=_FILE, help="x is an output of this decoder: a .npz file, or the word mnist."
 )
-@click.option("--x0", "start", metavar="FILE", type=_FILE, help="Where to start: a .npy file, such as an earlier x.")
+@click.option(
+    "--signal",
+    type=click.Choice(["real", "complex"]),
+    help="Whether x is real or complex. Default: complex if A or Y is.",
+)
+@click.option("--x0", "start", metavar="FILE", type=_FILE, help="An initial guess: a .npy file, such as an earlier x.")
 @click.option(
     "--noise",
     metavar="NOISE",
-    help="Standard deviation of the noise in y; or poisson, quantised:STEP, student:DOF, outliers, as in the docs.",
+    help="Standard deviation of the noise in Y, or a model: poisson, quantised:STEP, student:DOF, outliers.",
 )
-@click.option("--outliers", is_flag=True, default=None, help="Some of y may be anything; the report tells which.")
-@click.option("--norm", type=float, help="The norm of x, where it is known.")
-@click.option("--tol", type=float, help="Relative residual at which a method has converged.")
+@click.option(
+    "--outliers", is_flag=True, default=None, help="Some of Y may be wrong by any amount. The report names them."
+)
+@click.option("--norm", type=float, help="The norm of x, if you know it.")
+@click.option("--tol", type=float, help="Relative residual below which a method has converged.")
 @click.option("--max-iter", type=int, help="The largest number of steps.")
 @click.option("--max-passes", type=float, help="The largest number of passes over A.")
 @click.option("--max-time", type=float, help="Seconds after which no further step is begun.")
-@click.option("--memory", metavar="SIZE", help="A budget, such as 4GB; default: half of what can be had.")
+@click.option("--memory", metavar="SIZE", help="A budget such as 4GB. Default: half of what the process can get.")
 @click.option(
-    "--checkpoint", metavar="FILE", type=_FILE, help="Keep there what is done: killed, the same command goes on."
+    "--checkpoint",
+    metavar="FILE",
+    type=_FILE,
+    help="Keep the progress in this file. After a kill, the same command resumes.",
 )
 @_N_THREADS
-@click.option("--seed", type=int, help="For everything random; a fixed one is used by default.")
+@click.option("--seed", type=int, help="For everything random. Default: a fixed seed.")
 @talkative
 def solve(
     tensor: str, data: str, output: str, kind: str | None, k: int | None, decoder: str | None, start: str | None,
@@ -119,9 +128,9 @@ def solve(
     """Find x from A and Y.
 
     A is a .npy file of shape (m, n, n), which is mapped and never loaded as a whole, or a packed folder. Y is a .npy
-    file of shape (m,), or (b, m) for b signals; with - it is read from stdin. The report is JSON on stdout; with -o -
-    it goes to stderr, and x to stdout. x is always written; the report and the exit code tell whether it converged.
-    Ctrl-C writes the best x so far.
+    file of shape (m,), or (b, m) for b signals; - reads it from stdin. The report is JSON on stdout. With -o - the
+    report goes to stderr, and x to stdout. x is always written: the report and the exit code say whether the solve
+    succeeded. Ctrl-C writes the best x so far.
     """
     y = console.load(data, "Y")
     x0 = None if start is None else console.load(start, "--x0")
@@ -166,18 +175,26 @@ def _prior(kind: str | None, k: int | None, decoder: str | None) -> Any:
 
 @main.command()
 @click.argument("tensor", metavar="A", type=_FILE)
-@click.option("--x", "signal_file", metavar="FILE", type=_FILE, help="The signal near which to ask, a .npy file.")
-@click.option("--noise", metavar="NOISE", help="Standard deviation of y: a number, or a .npy file with one for each.")
+@click.option(
+    "--x",
+    "signal_file",
+    metavar="FILE",
+    type=_FILE,
+    help="The signal at which to look, a .npy file. Default: a random one.",
+)
+@click.option("--noise", metavar="NOISE", help="Standard deviation of Y: a number, or a .npy file with m of them.")
 @click.option("--signal", type=click.Choice(["real", "complex"]), help="Whether x is real or complex; default: as A.")
-@click.option("--labels", "names", metavar="FILE", type=_FILE, help="Names of the measurements, one in each line.")
-@click.option("--plot", "picture", metavar="FILE", type=_FILE, help="Where to draw the redundancies, as .png or .svg.")
+@click.option("--labels", "names", metavar="FILE", type=_FILE, help="Names of the measurements, one on each line.")
+@click.option(
+    "--plot", "picture", metavar="FILE", type=_FILE, help="Draw the redundancies into this file, .png or .svg."
+)
 @click.option("--table", is_flag=True, help="Print a table of the measurements in place of JSON.")
 @_N_THREADS
 def diagnose(
     tensor: str, signal_file: str | None, noise: str | None, signal: str | None, names: str | None,
     picture: str | None, table: bool, n_threads: int | None,
 ) -> int:  # fmt: skip
-    """Tell what the measurements A can and cannot see, before anything is measured.
+    """Say what the measurements A can and cannot see, before anything is measured.
 
     A is a .npy file of shape (m, n, n), a packed folder, or sparse matrices below each other, as scipy.sparse.save_npz
     writes them. The report is JSON: how many directions of x are unseen, the critical measurements, and how redundant
@@ -204,19 +221,17 @@ def diagnose(
 @main.command()
 @click.argument("data", metavar="FILE", type=click.Path(allow_dash=True))
 @click.option("-o", "--output", metavar="X", type=_FILE, help="Where to write the positions, as .npy.")
-@click.option(
-    "--length", type=float, help="The circumference: the points are on a circle, and FILE has arcs both ways."
-)
+@click.option("--length", type=float, help="The circumference of a circle. FILE then has both arcs of each pair.")
 @click.option("--noise", type=float, help="Standard deviation of a distance; default: distances are exact.")
 @click.option("--max-time", type=float, help="Seconds after which the search ends; default: 60.")
-@click.option("--max-nodes", type=int, help="The largest number of placements of a point that are tried.")
+@click.option("--max-nodes", type=int, help="The largest number of placements to try.")
 @talkative
 def points(data: str, output: str | None, length: float | None, **options: Any) -> int:
     """Find points on a line or a circle from the distances between them.
 
-    FILE has a distance in each line, or a distance and how many pairs have it; a first line "0 n" may tell the number
-    of points. It may be compressed (.gz), or - for stdin. The report is JSON on stdout, with the positions, and with
-    every other set of points that has these distances.
+    FILE has a distance on each line, or a distance and the number of pairs that have it. A first line "0 n" may give
+    the number of points. FILE may be compressed (.gz), or - for stdin. The report is JSON on stdout. It has the
+    positions, and every other set of points with these distances.
     """
     distances = console.distances(data, circle=length is not None)
     if output is not None:
@@ -244,8 +259,8 @@ def points(data: str, output: str | None, length: float | None, **options: Any) 
 def pack(tensor: str, path: str, dtype: str | None, n_threads: int | None) -> int:
     """Pack A: half the bytes, and read faster.
 
-    A is a .npy file of shape (m, n, n); the symmetric parts of its matrices are written to the folder PACKED. If the
-    command is interrupted or the disk is full, the same command goes on.
+    A is a .npy file of shape (m, n, n). The symmetric parts of its matrices are written to the folder PACKED. If the
+    command is interrupted or the disk is full, the same command resumes.
     """
     try:
         packed = fq.pack(tensor, path, dtype=dtype, n_threads=n_threads)
@@ -272,7 +287,7 @@ def info(tensor: str | None) -> None:
 
 
 @main.command()
-@click.option("-o", "--output", default="demo.png", show_default=True, type=_FILE, help="Where to put the picture.")
+@click.option("-o", "--output", default="demo.png", show_default=True, type=_FILE, help="The file for the picture.")
 @click.option(
     "--digits/--no-digits", default=True, help="Whether to recover handwritten digits too (300 MB of memory)."
 )
@@ -310,9 +325,9 @@ def _figures(context: click.Context, parameter: click.Parameter, incomplete: str
     "-o", "--output", default="reproduction", show_default=True, type=_FILE,
     help="A folder; each figure has one in it.",
 )  # fmt: skip
-@click.option("--trials", type=int, help="For each cell; default: as in the paper.")
+@click.option("--trials", type=int, help="Trials for each cell. Default: as in the paper.")
 @click.option("--quick", is_flag=True, help="Few trials: minutes in all.")
-@click.option("--workers", type=int, help="Processes, of one thread each; default: one a core.")
+@click.option("--workers", type=int, help="Processes of one thread each. Default: one per core.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, whose workers are used instead.")
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Replace a setting, such as n=50.")
 @talkative
@@ -322,8 +337,9 @@ def reproduce(
 ) -> int:  # fmt: skip
     """Rerun figures of the paper: fig1 to fig8; noise, which is not in the paper; or all.
 
-    Finished trials are kept in the output folder, so the same command goes on where it was stopped, and with more
-    --trials adds to them. Each figure is a table (CSV, JSON) and a plot (PNG, SVG); the report is JSON.
+    Finished trials are kept in the output folder. So the same command resumes where it was stopped, and more --trials
+    are added to them. All figures take hours; --quick takes minutes. Each figure is a table (CSV, JSON) and a plot
+    (PNG, SVG). The report is JSON.
     """
     from fastquad import experiments
 
@@ -365,7 +381,7 @@ def _setting(change: str) -> tuple[str, Any]:
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST OPTIONS]...")
 def bench(arguments: tuple[str, ...]) -> int:
-    """Run the benchmarks of the source tree.
+    """Run the benchmarks of the source tree, which takes ten minutes or more.
 
     Options go to pytest: `-k pass` takes some of the benchmarks, `--smoke` runs each on a small case only, and
     `--benchmark-autosave` keeps the times. `make bench` writes the table of the documentation.
@@ -375,5 +391,9 @@ def bench(arguments: tuple[str, ...]) -> int:
         raise click.ClickException("the benchmarks come with the source tree: run `make bench` there.")
     if importlib.util.find_spec("pytest_benchmark") is None:
         raise click.ClickException("the benchmarks need pytest-benchmark: pip install 'fastquad[bench]'.")
+    if not arguments:
+        click.echo(
+            "fastquad: all benchmarks take ten minutes or more; --smoke runs each on a small case only.", err=True
+        )
     command = [sys.executable, "-m", "pytest", "benchmarks/kernels", "--benchmark-only", *arguments]
     return subprocess.run(command, cwd=root, check=False).returncode

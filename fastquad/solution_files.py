@@ -73,7 +73,10 @@ def load_solution(path: str | os.PathLike[str]) -> Solution | SolutionBatch:
     """
     path = Path(path).expanduser()
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
+        with path.open("rb") as stream:
+            content = np.load(stream, allow_pickle=False)
+            if not isinstance(content, np.lib.npyio.NpzFile):
+                raise ValueError("it holds one array")
             arrays = {name: content[name] for name in content.files}
         said = json.loads(str(arrays["about"]))
         if said["format"] != _FORMAT:

@@ -38,44 +38,43 @@ class Status(StrEnum):
 
     PROVEN = (
         "PROVEN",
-        "Proven: x fits every measurement to rounding, and a proof that can be checked again says that no other signal "
-        "does, up to sign.",
+        "Proven: x fits every measurement to rounding, and a proof shows that no other signal does, up to sign.",
         True,
     )
     EXACT = (
         "EXACT",
-        "Exact: x fits every measurement to rounding, with fewer free coordinates than independent measurements, and A "
-        "has no structure that lets another signal fit, so x is certified up to sign.",
+        "Exact: x fits every measurement to rounding. It has fewer free coordinates than there are independent "
+        "measurements, and no other signal was found that fits. So x is certified, up to sign.",
         True,
     )
     EXACT_FOR_MOST = (
         "EXACT_FOR_MOST",
-        "Exact but for outliers: x fits more than half of the measurements to rounding, more than chance could "
-        "explain, so that it is certified up to sign if these are sound.",
+        "Exact but for outliers: x fits more than half of the measurements to rounding, which chance does not explain. "
+        "If these measurements are right, x is certified, up to sign.",
         True,
     )
     CONVERGED = (
         "CONVERGED",
-        "Converged: the stopping test of the method was met, and no other signal was found that fits.",
+        "Converged: the method reached its stopping test, and no other signal was found that fits as well.",
         True,
     )
     UNDETERMINED = (
         "UNDETERMINED",
-        "Undetermined: x fits, but it has at least as many free coordinates as there are measurements, or the "
-        "measurements leave some directions of it free, so that many signals fit as well.",
+        "Undetermined: x fits, but many other signals fit as well. There are no more measurements than free "
+        "coordinates of x, or the measurements leave some of its directions free.",
     )
     UNDECIDED = (
         "UNDECIDED",
-        "Undecided: x fits, and no other signal was found that does, but the evidence falls short of ruling one out.",
+        "Undecided: x fits, and no other signal was found that fits, but the evidence does not rule one out.",
     )
     AMBIGUOUS = (
         "AMBIGUOUS",
-        "Ambiguous: another signal fits as well as x, because of the structure of A or because noise hides the "
-        "difference.",
+        "Ambiguous: another signal fits as well as x, or may do so, because of the structure of A or because noise "
+        "hides the difference.",
     )
     NOISY = (
         "NOISY",
-        "Noisy: x was found, but the data are too noisy to call it a success; `error` says how far off it may be.",
+        "Noisy: x was found, but its estimated `error` is too large to call it a success.",
     )
     STAGNATED = (
         "STAGNATED",
@@ -107,6 +106,6 @@ class Status(StrEnum):
     )
     TRIVIAL = (
         "TRIVIAL",
-        "Every measurement is zero: x = 0 explains them, and nothing shows another signal that does.",
+        "Every measurement is zero: x = 0 explains them, and no other signal was found that does.",
         True,
     )

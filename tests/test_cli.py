@@ -282,6 +282,22 @@ def test_the_shell_completes(words, expected):
 
 def test_help_of_the_benchmarks():
     assert "pytest" in run("bench", "--help").stdout
+    assert "takes ten minutes or more" in run("bench", "--help").stdout
+
+
+def test_the_usage_of_solve_shows_what_it_must_have():
+    assert "solve -o X [OPTIONS] A Y" in run("solve", "--help").stdout
+
+
+def test_an_empty_file_is_named_as_such(files):
+    open("empty.npy", "w").close()
+    assert_one_line_error(run("solve", "A.npy", "empty.npy", "-o", "x.npy"), "it is empty")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder in which nothing can be made")
+def test_an_output_that_cannot_be_made_is_named(files):
+    with pytest.raises(OSError, match=r"`path`: '/proc/x.npz' cannot be written"):
+        fq.solve("A.npy", files.y).save("/proc/x.npz")
 
 
 # -- the other commands -------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_a_prior_that_the_data_contradict_is_named(problem):
     for prior in (fq.Sparse(nonnegative=True), fq.Discrete([-1, 1]), fq.Sparse(support=[0, 1])):
         solution = fq.solve(problem.A, problem.y, prior=prior)
         assert solution.status is Status.EXACT
-        assert "not as it says: the data contradict `prior`" in solution.message
+        assert "violates it: the data contradict `prior`" in solution.message
         assert fq.distance(solution.x, problem.x) < 1e-9
 
 
@@ -147,3 +147,14 @@ def test_a_prior_is_told_what_amp_does_with_it():
     assert check.ok
     assert any("`rounds`" in remark for remark in check.remarks)
     assert fq.testing.check_prior(fq.Discrete([-1, 0, 1]), n=20).remarks == []
+
+
+def test_matrices_that_are_zero_are_named():
+    solution = fq.solve(np.zeros((20, 10, 10)), np.ones(20))
+    assert "Matrices of A that are zero although y is not: 20. No x explains these measurements." in solution.message
+    assert "no `noise`" not in solution.message  # none was given: equal rows were merged
+
+
+@pytest.mark.parametrize(("noise", "there"), [(None, True), (1.0, False)])
+def test_exact_data_are_no_advice_where_a_level_is_given(hopeless, noise, there):
+    assert ("noise=0" in fq.solve(*hopeless, noise=noise).message) is there

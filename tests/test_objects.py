@@ -242,3 +242,18 @@ def test_a_file_of_an_older_version_loads_and_a_newer_one_is_named(solution, tmp
     np.savez(tmp_path / "new.npz", **{**arrays, "about": np.array(json.dumps({**about, "version": 3}))})
     with pytest.raises(ValueError, match="it has version 3, and this fastquad reads versions up to 2"):
         fq.load_solution(tmp_path / "new.npz")
+
+
+def test_one_array_is_no_solution(problem, tmp_path):
+    np.save(tmp_path / "y.npy", problem.y)
+    with pytest.raises(ValueError, match="is not a solution that fastquad saved: it holds one array"):
+        fq.load_solution(tmp_path / "y.npy")
+
+
+def test_measurements_without_a_size_are_refused_by_name():
+    class Unsized(fq.Measurements):
+        def matrices(self, start, stop):
+            return np.ones((stop - start, 3, 3))
+
+    with pytest.raises(TypeError, match="`A` must have `m`, `n` and `dtype`: set `m` and `n` and `dtype` of Unsized"):
+        fq.solve(Unsized(), np.ones(4))

@@ -36,7 +36,7 @@ _AUTO = _Way("method='auto'", lambda call: call.method != "auto")
 _PRIOR = _Way("what is known of x (`prior`)", lambda call: not call.prior)
 _NORM = _Way("the norm of x, if it is known (`norm`)", lambda call: not call.norm)
 _NOISE = _Way("the level of the noise, if it is known (`noise`)", lambda call: not call.noise)
-_START = _Way("a start near x (`x0`)", lambda call: not call.x0)
+_START = _Way("a start near x, an initial guess (`x0`)", lambda call: not call.x0)
 _SQUARES = _Way("the squares of y, if y are amplitudes |a_i^* x|", lambda call: call.intensities)
 _MORE = _Way("more measurements")
 
@@ -49,10 +49,11 @@ WAYS: dict[Status, tuple[_Way, ...]] = {
     Status.STAGNATED: (
         _AUTO,
         _SQUARES,
-        _START,
         _MORE,
+        _PRIOR,
+        _START,
         _NOISE,
-        _Way("no `noise`, if it may be larger than given: it is learned then", lambda call: call.noise),
+        _Way("no `noise`, if it may be larger than given: then it is estimated", lambda call: call.noise),
         _Way(
             "outliers=True, if some of y may be wrong",
             lambda call: not call.outliers and call.method in ("auto", "lm", "amp"),
@@ -71,7 +72,7 @@ BUDGETS = {Status.MAX_ITER: "max_iter", Status.MAX_PASSES: "max_passes", Status.
 
 
 def advice(status: Status, call: Call) -> str:
-    """The sentence on what to do about a status; empty where there is nothing to do."""
+    """The sentence on what to do about a status; empty if there is nothing to do."""
     on = "start from this answer with x0=solution.x"
     if status in BUDGETS:
         return f"Raise `{BUDGETS[status]}`{f', or {on}' if call.found else ''}."

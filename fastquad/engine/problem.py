@@ -42,8 +42,7 @@ class Problem:
     fixed: Mapping[int, float] = field(default_factory=dict)
     #: How many coordinates come first that are multiplied with the others only; 0 where x is not of two vectors.
     bilinear: int = 0
-    #: Whether `A_i = B_i^T B_i` with a fast transform B, by which x is found and judged without a matrix; and nothing
-    #: is known of x that only coordinates could say.
+    #: Whether `A_i = B_i^T B_i` with a fast transform B, by which x is found and judged without a matrix.
     by_transform: bool = False
     #: Whether x is found and judged by the verbs of the Jacobian; and nothing is known of x but single values.
     by_verbs: bool = False

@@ -123,3 +123,14 @@ def answered_by(answer: Callable[[Any], Any], routine: Asks[T]) -> T:
             result: T = end.value
             return result
         reply = answer(item)
+
+
+def routed(routine: Asks[T], ask: Callable[[Any], Asks[Any]]) -> Asks[T]:
+    """Run a generator whose requests `ask` makes in its place, as it says them; returns its result."""
+    reply = None
+    while True:
+        try:
+            item = routine.send(reply)
+        except StopIteration as end:
+            return end.value
+        reply = yield from ask(item)

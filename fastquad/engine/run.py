@@ -26,7 +26,7 @@ _log = logging.getLogger("fastquad")
 # The statuses after which a search without the prior may find more.
 _NOT_FOUND = (Status.STAGNATED, Status.DIVERGED, Status.EMPTY_SUPPORT)
 NOT_READ = "The residual of x is not known: nothing of A was read for it."
-NOT_JUDGED = "The method had ended with this x; the verdict on it needs more passes than are left."
+NOT_JUDGED = "The method had ended with this x, but the verdict on it needs more passes than were left."
 
 
 @dataclass(frozen=True)
@@ -298,15 +298,15 @@ class Run:
         """The verdict with the prior or that without it, whichever found a signal, with a note on the other."""
         # Of two that found none keep what the user asked for, unless x = 0 fits better.
         if not free.status.success and not (free.outcome.residual < 1 < told.outcome.residual):
-            self.notes = [*notes, "A search without `prior` found no more."]
+            self.notes = [*notes, "A search without `prior` found nothing either."]
             return told
         note = (
-            f"With `prior` nothing was found: the best signal that is as it says leaves {told.outcome.residual:.1e}. "
-            "This x was found without it"
+            f"With `prior` no signal was found that fits: the best one has the residual {told.outcome.residual:.1e}. "
+            "This x was found without `prior`"
         )
         if free.status.success:
             alike = _as_told(self.asked, free.outcome.x)
-            note += ", and is as it says" if alike else ", and is not as it says: the data contradict `prior`"
+            note += ", and agrees with it" if alike else ", and violates it: the data contradict `prior`"
         self.notes.append(f"{note}.")
         return free
 

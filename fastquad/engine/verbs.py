@@ -33,7 +33,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Step
 from fastquad.measurements.contractions import Along, Gradient, Gram, Measure
 from fastquad.numerics import quartic
-from fastquad.numerics.levenberg_marquardt import Rule, finished
+from fastquad.numerics.levenberg_marquardt import Rule, best_on_line, finished
 from fastquad.numerics.sparse_factor import DenseFactor, Factor, Pattern
 from fastquad.typing import Asks, Float, Indices
 
@@ -129,18 +129,14 @@ def descend(
         step = yield from _step(normals, x, d, r, damping)
         p, q = (yield Along(x, step)), (yield Measure(step))
         terms = quartic.coefficients(w * r, w * p, w * q)
-        u, change = quartic.minimise_one(*terms)
-        # The decrease of the full step u = 1, by the linear model and in truth.
-        predicted = -terms[0] - float(np.sum((w * p) ** 2))
-        ratio = -sum(terms) / predicted if predicted > 0 else 0.0
+        u, change, factor = best_on_line(terms, float(np.sum((w * p) ** 2)))
         if change < 0:
             x = x + u * step
             # Near the end, what is added up has too much rounding.
             near = curve[-1] + change < 1e-12 * weighted
             r = (yield Measure(x)) - y if near else r + u * p + u * u * q
         curve.append(float(np.sum((w * r) ** 2)))
-        damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
-        damping = max(damping, _LEAST_DAMPING)
+        damping = max(damping * factor, _LEAST_DAMPING)
         if not quiet:
             yield Step(x, float(np.linalg.norm(r)) / scale)
     return Found(x, r, float(np.linalg.norm(r)) / scale, curve)

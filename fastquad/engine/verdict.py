@@ -48,6 +48,10 @@ from fastquad.typing import Asks
 
 __all__ = ["TRUSTED", "Verdict", "exact_enough", "judge", "products_affordable"]
 
+_MAY_BE_CHANCE = "There are too few measurements to spare: a wrong signal may fit as well by chance."
+#: The relative residual below which exact data are fitted by a posterior mean as well as its loop goes. Guess.
+PRIOR_FITS = 1e-2
+
 #: The status for each end of a run, if the answer proves nothing.
 _AS_IT_ENDED = {
     End.AGREES: Status.EXACT_FOR_MOST,
@@ -81,8 +85,21 @@ class _Case:
         self.by_verbs = outcome.normals is not None or (problem.by_verbs and not products_affordable(problem))
         noise = problem.noise
         self.reweighed = noise.reweighs and not problem.outliers and (not problem.by_transform or small(problem))
+        #: Whether x is a posterior mean that was found through a transform.
+        self.posterior = problem.by_transform and problem.prior is not None and outcome.error is not None
         self.for_most = self.end is End.AGREES and outcome.outliers is not None and not problem.bilinear
         self.unfitted = self.end is End.STAGNATED and outcome.residual > explained(problem, self.free)
+        plain = problem.prior is None or problem.prior.kind == "sparse"
+        self.given_up = self.end is End.STAGNATED and plain and self.determined and not problem.outliers
+        #: The level of the noise that x leaves.
+        spare = max(1, problem.m - self.free + problem.turning)
+        self.left = outcome.residual * float(np.linalg.norm(problem.y)) / math.sqrt(spare)
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether a wrong signal may leave as little."""
+        nats, by_chance = against_chance(self.problem, self.free, self.left)
+        return nats < by_chance + SPARE_NATS
 
 
 def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -163,14 +180,14 @@ def _certified(case: _Case) -> Asks[Verdict]:
         found = found if ground is None else ground.weighed(found)
     status, prior, note = found.status, problem.prior, found.doubt
     if not problem.admits(found.x):
-        note = f"{note} But x is not as `prior` says."
+        note = f"{note} But x violates `prior`."
     if prior is not None and not prior.admits(found.x) and prior.admits(-found.x):
         found = found._replace(x=-found.x)
     if status is Status.EXACT and found.residual >= EXACT_RESIDUAL:
         note = f"{note} This is the accuracy of A's entries, which are rounded."
     nonzeros = int(np.count_nonzero(found.x))
     if status is Status.EXACT and problem.k is not None and nonzeros != problem.k:
-        note = f"{note} It has {nonzeros} nonzeros, not k = {problem.k} as was given."
+        note = f"{note} But x has {nonzeros} nonzeros, and k = {problem.k} was given."
     told = outcome.noted(note.strip(), x=found.x, residual=found.residual, rival=found.twin)
     error, proof = found.error if status.success else None, None if ground is None else ground.proof
     return Verdict(status, replace(told, error=error, proof=proof))
@@ -208,6 +225,22 @@ def _in_units_of_noise(case: _Case) -> Asks[Verdict]:
     return Verdict(status, replace(found, residual=residual, noise=noise, entries=outcome.entries, proof=None))
 
 
+def _posterior(case: _Case) -> Asks[Verdict]:
+    """The verdict on a posterior mean with its own error, found through a transform: unless a twin fits as well."""
+    from fastquad.engine.trust.by_verbs import twin_by_verbs
+
+    problem, outcome = case.problem, case.outcome
+    doubt = yield from twin_by_verbs(problem, outcome)
+    if doubt.reason:
+        return Verdict(Status.AMBIGUOUS, outcome.noted(doubt.reason, rival=doubt.rival))
+    assert outcome.error is not None
+    if case.end is End.STAGNATED:
+        fits = problem.noise.exact and outcome.residual < PRIOR_FITS and outcome.error < TRUSTED
+        note = "The measurements alone do not determine x, and it does not fit to rounding: the prior chose it."
+        return Verdict(Status.UNDECIDED, outcome.noted(note)) if fits else Verdict(Status.STAGNATED, outcome)
+    return Verdict(Status.CONVERGED if outcome.error < TRUSTED else Status.NOISY, outcome)
+
+
 def _for_most(case: _Case) -> Asks[Verdict]:
     """The verdict on an answer that fits most measurements to rounding: these alone must rule out every other one."""
     from fastquad.engine.trust.sound import of_rows, sound
@@ -231,15 +264,13 @@ def _stagnated(case: _Case) -> Asks[Verdict | None]:
     told = problem.prior is not None and problem.prior.kind != "sparse"
     if told or problem.noise.given or problem.outliers or case.free >= problem.m or not outcome.x.any():
         return stagnated
-    spare = problem.m - case.free + problem.turning
-    left = outcome.residual * float(np.linalg.norm(problem.y)) / math.sqrt(spare)
-    nats, by_chance = against_chance(problem, case.free, left)
-    if nats < by_chance + SPARE_NATS or not products_affordable(problem):
+    if case.by_chance or not products_affordable(problem):
         return stagnated
     W = yield Products(outcome.x)
     S = np.setdiff1d(np.flatnonzero(outcome.x), problem.known)
     step = W[:, S] @ np.linalg.lstsq(W[:, S], W @ outcome.x - problem.y, rcond=1e-10)[0]
     # A step that changes the measurements by less than their noise changes x by less than its error.
+    left = case.left
     return None if float(np.linalg.norm(step)) < tol.BOTTOM * left * math.sqrt(S.size) else stagnated
 
 
@@ -251,6 +282,8 @@ def _in_noise(case: _Case) -> Asks[Verdict]:
     found = verdict.outcome
     if found.x is not case.outcome.x and exact_enough(case.problem, found.residual):
         return (yield from _certified(_Case(case.problem, found)))
+    if verdict.status is Status.CONVERGED and case.given_up and case.by_chance:
+        return Verdict(Status.UNDECIDED, replace(found, note=f"{found.note} {_MAY_BE_CHANCE}".strip()))
     prior = case.problem.prior
     if verdict.status is Status.CONVERGED and (prior is None or prior.kind == "sparse"):
         found.proof = yield from certified_radius(case.problem, found.x)
@@ -265,6 +298,7 @@ _RULES: tuple[tuple[Callable[[_Case], bool], Callable[[_Case], Asks[Verdict | No
     (lambda case: case.by_verbs, _by_verbs),
     (lambda case: case.exact and not case.decoded, _certified),
     (lambda case: case.exact and case.code_known, _code),
+    (lambda case: case.posterior and case.end in (End.CONVERGED, End.STAGNATED), _posterior),
     (lambda case: case.reweighed, _in_units_of_noise),
     (lambda case: case.for_most, _for_most),
     (lambda case: case.end not in (End.CONVERGED, End.STAGNATED), _as_it_ended),

@@ -36,8 +36,8 @@ _FLOAT64, _COMPLEX128 = np.dtype(np.float64), np.dtype(np.complex128)
 class Measurements(ABC):
     """m symmetric n×n matrices `Ã_i`, Hermitian where `dtype` is complex, and their contractions.
 
-    A subclass sets `m`, `n` and `dtype` and implements `matrices`; it overrides the underscored contractions
-    where it knows a faster way. Signals are vectors of shape (n,), or b of them as the columns of (n, b).
+    A subclass sets `m`, `n` and `dtype` and implements `matrices`. It overrides the underscored contractions for
+    which it knows a faster way. Signals are vectors of shape (n,), or b of them as the columns of (n, b).
 
     Examples
     --------
@@ -68,6 +68,8 @@ class Measurements(ABC):
     fixed: Mapping[int, float] = MappingProxyType({})
     #: Whether `A_i = B_i^T B_i` with a transform B that is quicker than a product with a stored B, and needs no memory.
     by_transform: bool = False
+    #: The shape of the image that x is, flattened, if it is known to be one.
+    shape_of_x: tuple[int, ...] | None = None
     #: How many coordinates come first that are multiplied with the others only; 0: no such. See `BilinearTensor`.
     bilinear: int = 0
     #: What `gram` answers with: a "dense" matrix, a "sparse" one, or None where it should not be asked, because `along`

@@ -53,6 +53,11 @@ class View(WrappedTensor):
         """Whether the inner tensor is given by a fast transform."""
         return self.inner.by_transform
 
+    @property
+    def shape_of_x(self) -> tuple[int, ...] | None:  # type: ignore[override]
+        """The shape of the image that x is."""
+        return self.inner.shape_of_x
+
     def _identity(self) -> tuple[Any, ...]:
         return (type(self).__name__, *self.inner._identity())
 

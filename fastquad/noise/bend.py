@@ -49,7 +49,7 @@ _LINEAR = 0.1
 _DISTINCT = 0.5
 
 #: The note where y bends.
-BENT = "But y is not proportional to what x explains of it, as where a sensor saturates: the length of x is uncertain."
+BENT = "But y is not proportional to the measurements of x, as if a sensor saturates: the length of x is uncertain."
 
 
 def bend(y: Float, r: Float, gross: bool = False) -> float:

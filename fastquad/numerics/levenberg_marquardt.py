@@ -128,10 +128,7 @@ class Descent:
         W = self._own()
         rp, pp, rq, pq, qq = kernels.terms(W, V, d, self.r)
         terms = 2 * rp, pp + 2 * rq, 2 * pq, qq
-        u, change = quartic.minimise_one(*terms)
-        # The decrease of the full step u = 1, by the linear model and in truth.
-        predicted = -terms[0] - pp
-        ratio = -sum(terms) / predicted if predicted > 0 else 0.0
+        u, change, factor = best_on_line(terms, pp)
         length = float(d.dot(d))
         self.curvature = max(self.curvature, math.sqrt(qq) / length if length > 0 else math.inf)
         self.last = V
@@ -139,7 +136,7 @@ class Descent:
             self.z = self.z + u * d
             self.square = kernels.move(V, u, self.z, self.y, W, self.r)
         self.curve.append(self.square)
-        self.damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
+        self.damping *= factor
 
     def _own(self) -> Float:
         """W as memory that may be written to: what the caller gave is copied once."""
@@ -169,6 +166,18 @@ class Descent:
     def finished(self, rule: Rule) -> bool:
         """Whether another step is useless."""
         return finished(self.curve, self.scale, rule)
+
+
+def best_on_line(terms: tuple[float, float, float, float], pp: float) -> tuple[float, float, float]:
+    """The best step u along a line, by how much ‖r‖² changes, and the factor of the damping for the next one.
+
+    `terms` are the coefficients of ‖r(u)‖² − ‖r(0)‖², `pp` is ‖p‖² of its linear part. What is compared is the decrease
+    of the full step u = 1 in truth and by the linear model.
+    """
+    u, change = quartic.minimise_one(*terms)
+    expected = -terms[0] - pp
+    ratio = -sum(terms) / expected if expected > 0 else 0.0
+    return u, change, 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
 
 
 def finished(curve: list[float], scale: float, rule: Rule) -> bool:

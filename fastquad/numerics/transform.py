@@ -11,6 +11,7 @@ error, is a least-squares problem for conjugate gradients.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,10 @@ class Transform(ABC):
     m: int
     R: int
     n: int
+    #: Whether the eigenvalues of B^T B are known, and whether its eigenvectors are the coordinates.
+    complete: bool = True
+    diagonal: bool = False
+    #: How many products were made.
     #: How many products were made, and how many of them were charged.
     products: int = 0
     _charged: int = 0
@@ -75,7 +80,12 @@ class Transform(ABC):
 
     @abstractmethod
     def unit(self) -> Unit:
-        """B with measurements of norm 1, and with those that it lacks to have a spectrum."""
+        """B with measurements of norm 1, without those that are zero whatever x is."""
+
+    @property
+    @abstractmethod
+    def norms(self) -> Float:
+        """The squared norms of the columns of B, (n,): the diagonal of `B^T B`."""
 
     @property
     @abstractmethod
@@ -101,7 +111,7 @@ class Transform(ABC):
 
 
 class Unit(NamedTuple):
-    """A transform with M measurements of norm 1, their norms before, and which of y each belongs to, −1 for none."""
+    """A transform with measurements of norm 1, their norms before, and which of y each belongs to."""
 
     transform: Transform
     norms: Float
@@ -128,6 +138,10 @@ class DenseTransform(Transform):
         norms = np.sqrt(np.einsum("irj,irj->i", self.factors, self.factors))
         kept = norms > 1e-12 * norms.max(initial=0.0)
         return Unit(DenseTransform(self.factors[kept] / norms[kept, None, None]), norms[kept], np.flatnonzero(kept))
+
+    @cached_property
+    def norms(self) -> Float:
+        return np.einsum("ij,ij->j", self.B, self.B)
 
     def _eigen(self) -> tuple[Float, Float]:
         if self._eigh is None:

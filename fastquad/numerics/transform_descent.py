@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from fastquad.numerics import quartic
-from fastquad.numerics.levenberg_marquardt import Rule, finished
+from fastquad.numerics.levenberg_marquardt import Rule, best_on_line, finished
 from fastquad.numerics.transform import Jacobian, Transform
 from fastquad.typing import Float
 
@@ -67,14 +67,11 @@ class TransformDescent:
         image = self.B.forward(d)
         p, q = J.of_image(image), self._weighed(self.B.lengths(image) ** 2)
         terms = quartic.coefficients(r, p, q)
-        u, change = quartic.minimise_one(*terms)
-        # The decrease of the full step u = 1, by the linear model and in truth.
-        predicted = -terms[0] - float(p.dot(p))
-        ratio = -sum(terms) / predicted if predicted > 0 else 0.0
+        u, change, factor = best_on_line(terms, float(p.dot(p)))
         if change < 0:
             self.x = self.x + u * d
             # Far from the end, an image that is added up is as good as a new one.
             self.z = self.z + u * image if self.square > 1e-16 * self.scale else self.B.forward(self.x)
             self._set_residual()
         self.curve.append(self.square)
-        self.damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0
+        self.damping *= factor

@@ -6,6 +6,7 @@ _PLACES = {
     "base": "Prior",
     "discrete": "Discrete",
     "generative": "Generative",
+    "image": "Denoiser",
     "piecewise": "PiecewiseConstant",
     "sparse": "Sparse",
 }

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -72,6 +72,10 @@ class Denoiser(ABC):
     dense: ClassVar[bool] = False
     #: Whether the parameters are learnt, so that the posterior's variances can be trusted.
     learns: bool = True
+    #: Whether `denoise` takes a precision a (n,) for each coordinate, too.
+    unequal: ClassVar[bool] = False
+    #: Whether the variance is only the divergence of a function, and not that of a posterior.
+    estimated: ClassVar[bool] = False
 
     @abstractmethod
     def denoise(self, b: Float, a: float) -> Posterior:
@@ -151,7 +155,7 @@ class Start(NamedTuple):
 
 
 class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on the method that asks)
-    """What is known of the signal: subclass it for a prior of your own.
+    """What is known of the signal. Subclass it for a prior of your own.
 
     One method is enough, `denoise(b, a)`: the posterior mean and variance of each coordinate of x, given
     `b = a x + sqrt(a) N(0, I)`. `fastquad.testing.check_prior` checks whether it does what AMP expects.
@@ -201,6 +205,14 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
 
     def check(self, n: int) -> None:  # noqa: B027  (most fit any length)
         """Raise a ValueError if this cannot be the prior of a signal of length n."""
+
+    def shaped(self, shape: tuple[int, ...]) -> Self:
+        """The same prior for x that is an image of this shape, flattened."""
+        return self
+
+    def seeded(self, rng: np.random.Generator) -> Self:
+        """The same prior for one solve, with its source of everything random."""
+        return self
 
     def denoise(self, b: Float, a: float) -> Any:
         """The mean, the variance and, if x has zeros, P(x_j ≠ 0) of each coordinate, given b."""

@@ -24,11 +24,11 @@ class GroupSpikeSlab(SpikeSlab):
         super().__init__(groups.n, rho, phi2, learns)
         self.groups = groups
 
-    def denoise(self, b: Float, a: float) -> Posterior:
+    def denoise(self, b: Float, a: float | Float) -> Posterior:
         rho, s2 = self.rho, self.s2
         c = 1 / (a + 1 / s2)
         mu = b * c
-        odds = np.log(rho / (1 - rho)) + 0.5 * self.groups.sizes * np.log(c / s2) + 0.5 * self.groups.sums(b * mu)
+        odds = np.log(rho / (1 - rho)) + 0.5 * self.groups.sums(np.log(c / s2) + b * mu)
         weight = self.groups.spread(1 / (1 + np.exp(-odds)))
         return Posterior(weight * mu, weight * (mu**2 + c) - (weight * mu) ** 2, weight)
 

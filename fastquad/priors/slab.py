@@ -11,6 +11,8 @@ The evidence of a group is the sum of its coordinates', and its log-odds are log
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from scipy.special import expit, log_ndtr, logit
 
@@ -44,7 +46,7 @@ class Slab:
     def __init__(self, s2: float) -> None:
         self.s2 = s2
 
-    def posterior(self, b: Float, a: float) -> tuple[Float, Float, Float]:
+    def posterior(self, b: Float, a: float | Float) -> tuple[Float, Float, Float]:
         """Mean, second moment and log evidence of each coordinate that is not zero."""
         c = 1 / (a + 1 / self.s2)
         mu = b * c
@@ -62,7 +64,7 @@ class PositiveSlab(Slab):
         super().__init__(s2)
         self.mu0 = 0.0
 
-    def posterior(self, b: Float, a: float) -> tuple[Float, Float, Float]:
+    def posterior(self, b: Float, a: float | Float) -> tuple[Float, Float, Float]:
         c = 1 / (a + 1 / self.s2)
         mu = c * (b + self.mu0 / self.s2)
         alpha = mu / np.sqrt(c)
@@ -82,6 +84,8 @@ class PositiveSlab(Slab):
 class StructuredSlab(Denoiser):
     """Zero, or drawn from a slab; groups are zero together, and known coordinates are not."""
 
+    unequal: ClassVar[bool] = True
+
     def __init__(
         self, n: int, rho: float, phi2: float, *, nonnegative: bool = False, groups: Groups | None = None,
         known: Indices | None = None, learns: bool = True,
@@ -93,7 +97,7 @@ class StructuredSlab(Denoiser):
         self.slab = (PositiveSlab if nonnegative else Slab)(phi2 / (n * rho))
         self._moments: tuple[Float, Float] = (np.zeros(n), np.zeros(n))
 
-    def denoise(self, b: Float, a: float) -> Posterior:
+    def denoise(self, b: Float, a: float | Float) -> Posterior:
         first, second, evidence = self.slab.posterior(b, a)
         self._moments = first, second
         if self.groups is not None:

@@ -9,6 +9,8 @@ and EM for ρ = mean π and s2 = Σ π (μ² + c)/Σ π, the latter within a fac
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from fastquad._kernels import amp as kernel
@@ -19,12 +21,14 @@ from fastquad.typing import Float
 class SpikeSlab(Denoiser):
     """The posterior under `ρ N(0, s2) + (1−ρ) δ_0`; ρ is learnt, or kept where `learns` is False."""
 
+    unequal: ClassVar[bool] = True
+
     def __init__(self, n: int, rho: float, phi2: float, learns: bool = True) -> None:
         self.learns = learns
         #: The probability that a coordinate is not zero, and its variance then.
         self.rho, self.s2 = float(rho), float(phi2 / (n * rho))
 
-    def denoise(self, b: Float, a: float) -> Posterior:
+    def denoise(self, b: Float, a: float | Float) -> Posterior:
         rho, s2 = self.rho, self.s2
         c = 1 / (a + 1 / s2)
         mu = b * c

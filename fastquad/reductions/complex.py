@@ -26,6 +26,7 @@ from fastquad.measurements.dense.raw import RawTensor
 from fastquad.measurements.views import ComplexView, RealPart, RealView
 from fastquad.priors.base import Prior
 from fastquad.priors.generative import Generative
+from fastquad.priors.image import Denoiser
 from fastquad.priors.sparse import Sparse
 from fastquad.reductions import holds_complex
 from fastquad.reductions.base import Given, Reduction
@@ -145,6 +146,8 @@ def _paired(prior: Any, n: int) -> Any:
                 f"entry in turn, or {n} for a real one, got {prior.decoder.n}."
             )
         return prior
+    if isinstance(prior, Denoiser):
+        return prior.of_complex()
     if not isinstance(prior, Sparse):
         if isinstance(prior, Prior) and not getattr(prior, "complex", False):
             raise ValueError(

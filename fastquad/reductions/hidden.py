@@ -144,9 +144,9 @@ def _as_rank_one(A: Measurements) -> tuple[Seen | None, float]:
     zero = ~a.any(axis=1)
     positive, negative = ((sign == one) | zero for one in (1.0, -1.0))
     if positive.all() or negative.all():
-        sentence = "The matrices are of rank one: A was used as a RankOneTensor, which can be given."
+        sentence = "The matrices are of rank one: A was used as a RankOneTensor, which you can also give."
         return Seen(RankOneTensor(a), 1.0 if positive.all() else -1.0, sentence), 1.0
-    sentence = "The matrices are of rank one, of both signs: A was used as a LowRankTensor, which can be given."
+    sentence = "The matrices are of rank one, of both signs: A was used as a LowRankTensor, which you can also give."
     return Seen(LowRankTensor(a[:, None, :], sign[:, None]), 1.0, sentence), 1.0
 
 
@@ -161,7 +161,7 @@ def _as_low_rank(A: Measurements, rank: int) -> tuple[Seen | None, float]:
     # A term of rounding must not decide whether a matrix is semidefinite.
     weights[np.abs(weights) <= _LEFT * size] = 0.0
     sign = -1.0 if weights.max() <= 0 else 1.0
-    sentence = f"The matrices are of rank {rank}: A was used as a LowRankTensor, which can be given."
+    sentence = f"The matrices are of rank {rank}: A was used as a LowRankTensor, which you can also give."
     return Seen(LowRankTensor(factors, sign * weights), sign, sentence), 1.0
 
 
@@ -186,5 +186,5 @@ def _as_sparse(A: Measurements, room: int) -> tuple[Seen | None, float]:
     if not count:
         return None, 1.0
     i, j, k, values = (np.concatenate(each) for each in zip(*entries, strict=True))
-    sentence = f"Of the entries of A {count / (A.m * A.n**2):.1%} are not zero: A was used as a SparseTensor."
+    sentence = f"{count / (A.m * A.n**2):.1%} of the entries of A are not zero: A was used as a SparseTensor."
     return Seen(SparseTensor.from_entries(i, j, k, values, m=A.m, n=A.n), 1.0, sentence), 1.0

@@ -13,7 +13,7 @@ evidence twice.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,18 +74,20 @@ class Rows(Reduction):
 
 def _said(A: Measurements, Y: Float, model: Noise) -> Said | None:
     """The problem as it is solved; None if that is as it is."""
-    of, rows, by, passes = _groups(A)
+    of, rows, by, empty, passes = _groups(A)
     share: Float = 1 / by
     noise, sentence = model, ""
     if rows.size < A.m:
+        lost = int(np.count_nonzero(empty & Y.any(axis=0)))
         pooled = model.pooled(Y, of, by)
         if pooled is None:
             of = rows = np.arange(A.m)
             share = np.ones(A.m)
         else:
             Y, share, noise = pooled
-            said = f"Of {A.m} measurements {rows.size} differ"
-            sentence = f"{said}: equal ones were merged, and the noise is that of their means."
+            sentence = f"Equal measurements were merged into their mean: {rows.size} of {A.m} are different."
+            if lost:
+                sentence += f" Matrices of A that are zero although y is not: {lost}. No x explains these measurements."
     unit: Float = np.ones(rows.size)
     if noise.each_level is not None:
         unit, noise, read = _units(A, rows, noise, noise.each_level)
@@ -107,14 +109,15 @@ def _units(A: Measurements, rows: Indices, noise: Noise, sigma: Float) -> tuple[
     return unit, noise.scaled(unit), 1.0
 
 
-def _groups(A: Measurements) -> tuple[Indices, Indices, Float, float]:
-    """The group of each row, (m,), the first row of each group, by what row it is of that, (m,), and the passes taken.
+def _groups(A: Measurements) -> tuple[Indices, Indices, Float, Any, float]:
+    """The group of each row, (m,), the first row of each group, the ratio of each row to that one, (m,), whether each
+    row is zero, (m,), and the passes taken.
 
     A few entries of each row tell most of them apart; of those that are equal there, products with a random vector.
     """
     everything = np.arange(A.m)
     if not next_to_another(corners(A))[0].any():
-        return everything, everything, np.ones(A.m), 0.0
+        return everything, everything, np.ones(A.m), np.zeros(A.m, dtype=bool), 0.0
     W = A._apply(np.random.default_rng(0).standard_normal(A.n), 1)
     same, order = next_to_another(W)
     of = np.empty(A.m, dtype=np.intp)
@@ -124,4 +127,4 @@ def _groups(A: Measurements) -> tuple[Indices, Indices, Float, float]:
     of, rows = rank[of.reshape(-1)], np.sort(first)
     size = np.abs(W).max(axis=1)
     by = np.where(size > 0, size / np.where(size > 0, size[rows][of], 1.0), 1.0)
-    return of, rows, np.where(np.abs(by - 1) <= EQUAL, 1.0, by), 1.0
+    return of, rows, np.where(np.abs(by - 1) <= EQUAL, 1.0, by), size == 0, 1.0

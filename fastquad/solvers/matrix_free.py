@@ -30,7 +30,7 @@ from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Verbs
 from fastquad.numerics.forms import Forms
 from fastquad.numerics.levenberg_marquardt import Rule
-from fastquad.solvers import vamp
+from fastquad.solvers import intensities
 from fastquad.solvers.parts import weighing
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.typing import Asks, Float
@@ -133,7 +133,7 @@ def _weights(problem: Problem, forms: Forms) -> Float:
     u = u / u.mean()
     # Sums of R terms have the variance 2/R for real Gaussian vectors.
     rank = float(np.clip(2 / max(float(np.var(u)), 1e-12), 1, problem.n))
-    return vamp.spectral_weights(u, problem.m * rank / problem.n) / traces
+    return intensities.spectral_weights(u, problem.m * rank / problem.n) / traces
 
 
 def _left(problem: Problem, found: Fit) -> float:

@@ -30,9 +30,10 @@ from fastquad.measurements.contractions import Block, Diagonals, Factors, Produc
 from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.levenberg_marquardt import Rule, on_block
 from fastquad.numerics.symmetry import turned_at_weakest
-from fastquad.solvers import vamp
+from fastquad.solvers import intensities
 from fastquad.solvers.parts import weighing
 from fastquad.solvers.parts.descent import Fit, fit
+from fastquad.solvers.parts.noise_fit import promising
 from fastquad.solvers.plan import Desk
 from fastquad.typing import Asks, Float
 
@@ -55,8 +56,6 @@ _TURNED = Rule(max_steps=60, patience=10, factor=1.01)
 _LEAST_ROW = 1e-3
 
 
-# The share of y's variance below which a fit is not improved by a search for another support.
-_EXPLAINED = 0.25
 # The share of y's variance below which a fit is not improved from another start.
 _CLEAR = 0.05
 # Two descents ended in the same place where their residuals differ by at most this share.
@@ -67,28 +66,20 @@ def too_large(desk: Desk) -> Stage:
     """Note that no method but VAMP was tried."""
     p = desk.problem
     yield Note(
-        f"The other methods need the products of x, {p.m}×{p.n} numbers, which do not fit in `memory`: only vector "
-        "approximate message passing was tried. Use more masks, or start near x (x0)."
+        f"Only vector approximate message passing was tried. The other methods need the products of x, {p.m}×{p.n} "
+        "numbers, which do not fit in `memory`."
     )
     return None
 
 
 def pursue(desk: Desk) -> Stage:
-    """Pursuit on all levels, unless the best fit leaves too little of y for that."""
-    if desk.best is not None and _explains(desk.problem, desk.best):
+    """Pursuit on all levels, unless a fit on all coordinates explains y beyond chance: it lacks none."""
+    problem, best = desk.problem, desk.best
+    if best is not None and best.support.size == problem.n - len(problem.fixed) and promising(problem, best):
         return None
     from fastquad.solvers.independent import pursue
 
     return (yield from pursue(desk))
-
-
-def _explains(problem: Problem, found: Fit) -> bool:
-    """Whether a fit on all coordinates leaves so little of y that another support is not worth a search.
-
-    One on a few coordinates, as quick pursuit ends with, says nothing of that.
-    """
-    everything = found.support.size == problem.n - len(problem.fixed)
-    return everything and _left(problem, found) < _EXPLAINED
 
 
 def same(one: Fit, other: Fit) -> bool:
@@ -112,15 +103,14 @@ def message_passing(desk: Desk) -> Stage:
     transform = yield Factors()
     if transform is None or problem.fixed:
         return None
-    data = vamp.Lengths.of(transform, problem.y)
+    data = intensities.Intensities.of(transform, problem.y)
+    signal = intensities.Gaussian(data.s2)
     everything = np.arange(problem.n)
     best: Fit | None = None
-    charged = 0
-    for start, damping in vamp.attempts(data, problem.rng):
-        estimate = vamp.run(data, start, damping)
-        yield Reread(data.B.products - charged)
-        charged = data.B.products
-        if estimate.gap > vamp.NEAR:
+    for setting in intensities.attempts(data, problem.rng):
+        estimate = intensities.run(data, signal, setting)
+        yield Reread(data.B.uncharged())
+        if estimate.gap > intensities.NEAR:
             continue
         found = yield from fit(problem, estimate.x, everything, desk.rule, desk.cache)
         outcome = yield from desk.judge(found, "vamp")
@@ -246,7 +236,7 @@ def _spectral_vector(problem: Problem, sizes: Float) -> Asks[Float]:
         u = u / u.mean()
         # Sums of R terms have the variance 2/R for real Gaussian vectors.
         rank = float(np.clip(2 / max(float(np.var(u)), 1e-12), 1, problem.n))
-        weights = vamp.spectral_weights(u, problem.m * rank / problem.n) / traces
+        weights = intensities.spectral_weights(u, problem.m * rank / problem.n) / traces
     return leading_eigenvector((yield WeightedSum(weights)))
 
 

@@ -206,7 +206,12 @@ def replacing(path: str | os.PathLike[str], argument: str, *, fresh: bool = Fals
             return
         beside = target.with_name(f"{target.name}.partial")
         busy = f"`{argument}`: another process is writing to {str(target)!r}"
-        with cast(BinaryIO, BufferedWriter(open_alone(beside, busy))) as stream:
+        try:
+            raw = open_alone(beside, busy)
+        except (FileNotFoundError, PermissionError) as error:
+            refused = f"`{argument}`: {str(target)!r} cannot be written: {error.strerror}"
+            raise type(error)(error.errno, refused) from None
+        with cast(BinaryIO, BufferedWriter(raw)) as stream:
             try:
                 if fresh and target.exists():
                     raise FileExistsError(errno.EEXIST, "it exists already", str(target))

@@ -33,6 +33,8 @@ def mapped(path: Path, argument: str) -> np.ndarray:
 def array(content: bytes | mmap.mmap, argument: str, name: str) -> np.ndarray:
     """The array in the content of a file, read-only and in place."""
     failed = f"`{argument}`: {name!r} cannot be read as a .npy array:"
+    if not len(content):
+        raise ValueError(f"{failed} it is empty.")
     if content[:4] == b"PK\x03\x04":
         raise ValueError(f"{failed} it is an archive (.npz). Give one array of it, numpy.load({name!r})[key].")
     if content[:6] != _MAGIC:

@@ -321,7 +321,7 @@ def test_what_the_values_rule_out():
     A[:, 7] = A[:, :, 7] = 0
     solution = fq.solve(A, fq.measure(A, x), prior=fq.Discrete(values), x0=x)
     assert solution.status is fq.Status.AMBIGUOUS
-    assert "do not tell the value of coordinate 7" in solution.message
+    assert "do not determine the value of coordinate 7" in solution.message
 
 
 PRIORS = {

@@ -222,7 +222,7 @@ def test_the_largest_entry_is_real_and_positive():
 
 def test_the_sentence_says_up_to_a_phase():
     H, y, _ = problem(90, 30, 30)
-    assert "certified up to a phase" in fq.solve(H, y).message
+    assert "certified, up to a phase" in fq.solve(H, y).message
 
 
 def test_spectral_init_of_a_complex_signal():

@@ -5,7 +5,8 @@ import pytest
 from scipy import sparse
 
 import fastquad as fq
-from fastquad.solvers import vamp
+from fastquad.numerics.transform import DenseTransform
+from fastquad.solvers import intensities
 
 
 def phase_retrieval(m, n, seed=0, R=1):
@@ -19,24 +20,33 @@ def phase_retrieval(m, n, seed=0, R=1):
 
 @pytest.mark.parametrize("R", [1, 2, 3, 7])
 def test_the_mean_of_a_vector_of_known_length(R):
-    """Against an average over the sphere, weighted by N(r, 1/γ)."""
+    """Against draws of z and of its noise that have this length; without noise, nearly so."""
     rng = np.random.default_rng(R)
-    r, b, gamma = rng.standard_normal(R), 1.3, 0.8
-    z = rng.standard_normal((400_000, R))
-    z *= b / np.linalg.norm(z, axis=1, keepdims=True)
-    weight = np.exp(-gamma / 2 * np.sum((z - r) ** 2, axis=1))
-    mean = weight @ z / weight.sum()
-    got, unknown = vamp._known_lengths(r, np.array([b]), gamma, R)
-    np.testing.assert_allclose(got, mean, atol=0.01)
-    assert unknown[0] == pytest.approx(1 - (mean @ mean) / b**2, abs=0.01)
+    r, b, gamma = 0.7 * rng.standard_normal(R) / np.sqrt(R), 1.3, 2.0
+    for tau2 in (0.0, 0.3):
+        z = r + rng.standard_normal((2_000_000, R)) / np.sqrt(gamma)
+        seen = np.linalg.norm(z + np.sqrt(tau2) * rng.standard_normal(z.shape), axis=1)
+        kept = np.abs(seen - b) < 0.02
+        mean, spread = z[kept].mean(axis=0), float(z[kept].var(axis=0).mean())
+        # The length is that of a sphere, and a shell of it has a little more of the far side.
+        got, variance = _lengths(R, b, tau2).believed(r, gamma)
+        np.testing.assert_allclose(got, mean, atol=0.015)
+        assert variance == pytest.approx(spread, rel=0.03)
 
 
 def test_many_rows_and_extreme_precision_do_not_overflow():
-    for R in (1, 2, 400):
-        for gamma in (1e-300, 1e-10, 1.0, 1e12):
-            z, unknown = vamp._known_lengths(np.ones(R), np.array([2.0]), gamma, R)
-            assert np.isfinite(z).all()
-            assert 0 <= unknown[0] <= 1
+    for R in (1, 2, 3, 400):
+        for gamma in (1e-300, 1e-10, 1.0, 1e12, 1e30):
+            for tau2 in (0.0, 1e-3):
+                z, variance = _lengths(R, 2.0, tau2).believed(np.ones(R), gamma)
+                assert np.isfinite(z).all()
+                assert 0 <= variance < np.inf
+
+
+def _lengths(R, b, tau2):
+    """One measurement of R rows."""
+    B = DenseTransform(np.eye(R)[None] / np.sqrt(R))
+    return intensities.Intensities(B, np.array([b]), np.array([tau2]), 1.0, np.array([b * b]), np.ones(1))
 
 
 @pytest.mark.parametrize(("ratio", "R"), [(1.6, 1), (2.0, 1), (1.5, 3)])

@@ -36,7 +36,7 @@ from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.certificate import Certificate, Doubt
-from fastquad.engine.trust.evidence import SURE, bits_of, short_of
+from fastquad.engine.trust.evidence import SURE, against_chance, bits_of, short_of
 from fastquad.engine.trust.factored import Factored
 from fastquad.engine.trust.gauge import Gauge
 from fastquad.engine.verbs import Normals, descend, rows_scaled
@@ -51,16 +51,19 @@ from fastquad.status import Status
 from fastquad.typing import Asks, Float
 
 NOT_SHOWN = (
-    "x fits to rounding, but it could not be shown that nothing else does: the measurements see some direction of x "
-    "too little for products with the transform alone, and matrices of all measurements do not fit in `memory`."
+    "x fits to rounding, but it was not shown that nothing else does. Some direction of x changes the measurements too "
+    "little for a test by the transform alone, and a test with matrices does not fit in `memory`."
 )
 # When descents from other starts end.
 _RULE, _SEARCH = Rule(max_steps=120, patience=8, factor=1.02), Rule(max_steps=30, patience=6, factor=1.05)
-_UNSEEN = "It was not shown, by products with J alone, that the measurements see each direction of x"
-_TOO_MUCH = "But it leaves more than noise of the given level explains."
-_NOT_FITTED = "What is left may be noise of this size, or x is a wrong minimum: give `noise`, or another start (x0)."
-_NO_MATRIX = "Whether each direction of x is seen was not tested: the normal equations do not fit in `memory`."
-_NO_SPARE = "There are no measurements to spare, from which the noise could be told."
+_UNSEEN = "It was not shown that the measurements fix every direction of x"
+_TOO_MUCH = "But x leaves more of y than noise of the given level explains."
+_NOT_FITTED = "What x leaves of y may be noise of this size, or x may be a wrong minimum."
+_NO_MATRIX = (
+    "It was not tested whether the measurements fix every direction of x, because the normal equations do not fit in "
+    "`memory`."
+)
+_NO_SPARE = "There are no more measurements than unknowns, so the noise cannot be estimated."
 
 
 class _Case:
@@ -304,13 +307,26 @@ def doubt_by_verbs(problem: Problem, outcome: Outcome, level: float | None) -> A
     return Doubt(reason, error, stderr, rival=case.rival)
 
 
+def twin_by_verbs(problem: Problem, outcome: Outcome) -> Asks[Doubt]:
+    """Whether a signal that measurements often confuse with x fits as well as a posterior mean does."""
+    case = yield from _case(problem, outcome.x)
+    level = np.full(problem.m, max(float(np.std(case.r)), 1e-300))
+    delta = level if problem.noise.exact or not problem.noise.given else problem.deviations(case.r)
+    likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + tol.LIKELY / problem.m)
+    apart = max(tol.APART_IN_NOISE, tol.FEW_ERRORS * (outcome.error or 0.0))
+    # What nothing measures is the prior's alone.
+    reason = case.dark() or case.twin(delta, likely, apart)
+    yield Reread(case.forms.uncharged())
+    return Doubt(reason, outcome.error or 0.0, case.x, rival=case.rival)
+
+
 def _doubt(case: _Case, delta: Float, apart: float) -> str:
     """Why another signal may be right, in noise."""
     dark = case.dark()
     if dark:
         return dark
     if not case.full_rank(1.0, 1 / delta):
-        return f"{_UNSEEN} under this noise."
+        return f"{_UNSEEN} in this noise."
     likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + tol.LIKELY / case.problem.m)
     if case.problem.matrix_free:
         return case.twin(delta, likely, apart) or case.elsewhere(delta, likely, apart)
@@ -427,7 +443,8 @@ def _in_noise(case: _Case, J: Factored, outcome: Outcome, told: Float | None) ->
         # With few degrees of freedom the level itself is uncertain: the variance of Student's distribution.
         wider = math.sqrt(spare / (spare - 2)) if spare > 2 else math.inf
         outcome = _with_errors(case, J, outcome, sigma * min(wider, 10.0), sigma)
-        if outcome.residual > tol.LEFT:
+        nats, by_chance = against_chance(problem, problem.n - len(problem.fixed), sigma)
+        if nats < by_chance and not J.normals.determined:
             return Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_NOT_FITTED}".strip())
         # −spare/2 ln RSS of both differ by less.
         bound = square * math.exp(2 * SURE / spare)

@@ -68,7 +68,11 @@ def exchanged(case: Search) -> Asks[Iterable[Candidate]]:
         for value in (0.1 * case.norm, -0.1 * case.norm):
             start = answer.x.copy()
             start[j] = value
-            found.append(Candidate(start, answer.S, f"{case.gauge.names(np.array([j])).capitalize()} can take over."))
+            found.append(
+                Candidate(
+                    start, answer.S, f"A signal with {case.gauge.names(np.array([j]))} in place of others fits as well."
+                )
+            )
     return found
 
 
@@ -77,7 +81,7 @@ def mirrored(case: Search) -> Asks[Iterable[Candidate]]:
     yield from ()
     if not case.problem.fixed:
         return _NONE
-    said = "Nothing tells x from −x: the linear terms, or the known values, are too small for that."
+    said = "The data do not tell x from −x: the linear terms, or the known values, are too small."
     return [Candidate(_other_sign(case, case.answer.S), case.answer.S, said)]
 
 

@@ -97,7 +97,9 @@ class Doubt(NamedTuple):
         if self.blur > max(error, self.hidden):
             return self.blur, f"Another signal, {self.blur:.2g} away, fits as well: the error allows for it."
         if self.hidden > error:
-            note = f"A coordinate of up to {self.hidden:.2g} of x may be hidden: nothing in x is coupled to it."
+            note = (
+                f"The noise may hide a coordinate of {self.hidden:.2g} times the norm of x, which nothing couples to x."
+            )
             return self.hidden, note
         return error, ""
 
@@ -110,8 +112,8 @@ def _convolved(case: Search) -> Asks[Iterable[Candidate]]:
         case.entries = yield from sample_entries(case.problem)
     if "repeated" in case.entries.symmetries:
         case.suspicion = (
-            "Some products of the two vectors are always measured together, as in a convolution: other pairs of "
-            "vectors have the same sums of them."
+            "Some products of the two vectors are only measured together, as in a convolution, so other pairs of "
+            "vectors give the same data."
         )
     return ()
 
@@ -401,7 +403,7 @@ def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
     given, gauge = problem.support, Gauge(problem)
     allowed = np.setdiff1d(np.arange(problem.n) if given is None else given, problem.known)
     unknowns, rank = allowed.size - gauge.count, problem.m
-    few = f"There are {problem.m} measurements for {allowed.size} unknowns: other signals may measure zero too."
+    few = f"There are fewer measurements ({problem.m}) than unknowns ({allowed.size}): others may measure zero too."
     rival: Float | None
     if problem.m >= allowed.size:
         diagonals = (yield Diagonals())[:, allowed]
@@ -412,7 +414,7 @@ def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
         W = yield Products(np.random.default_rng(0).standard_normal(problem.n))
         values = np.linalg.svd(W[:, allowed], compute_uv=False)
         rank = int(np.count_nonzero(values > 1e-10 * values[0]))
-        few = f"The measurements amount to {rank} independent ones, for {unknowns} unknowns: others measure zero too."
+        few = f"Independent measurements: {rank}, for {unknowns} unknowns. So other signals measure zero too."
     if problem.m < allowed.size or rank < unknowns:
         _, rival = yield from _another_zero(problem, allowed)
         return Status.UNDETERMINED if rival is None else Status.AMBIGUOUS, few, rival

@@ -49,7 +49,7 @@ def another_on_flat(
         far = min(np.linalg.norm(twin - x), np.linalg.norm(twin + x)) > apart * np.linalg.norm(x)
         if far and problem.admits(twin) and (values is not None or np.count_nonzero(twin) <= nonzeros):
             changed = np.flatnonzero(np.abs(twin - x) > _ZERO * np.linalg.norm(x))
-            return f"No matrix sees a change of {names(changed)} together: another signal fits as well there.", twin
+            return f"No measurement changes if {names(changed)} change together: another signal fits as well.", twin
     return "", None
 
 

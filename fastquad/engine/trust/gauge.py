@@ -6,6 +6,8 @@ seen. A row along it beside the rows of W pins it; then everything else must be 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fastquad.engine.problem import Problem
@@ -96,7 +98,8 @@ def far(z: Float, x: Float, problem: Problem) -> float:
 
 def apart(a: Float, b: Float) -> float:
     """The relative distance of two real signals, up to sign."""
-    return float(min(np.linalg.norm(a - b), np.linalg.norm(a + b)) / np.linalg.norm(b))
+    near, size = float(min(np.linalg.norm(a - b), np.linalg.norm(a + b))), float(np.linalg.norm(b))
+    return near / size if size else math.inf if near else 0.0
 
 
 def expand(values: Float, support: Indices, n: int) -> Float:

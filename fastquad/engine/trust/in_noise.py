@@ -27,13 +27,13 @@ from fastquad.priors.base import Prior
 from fastquad.status import Status
 from fastquad.typing import Asks, Float
 
-_TOO_MUCH = "But it leaves more than noise of the given level explains."
+_TOO_MUCH = "But x leaves more of y than noise of the given level explains."
 _NOT_MOST = "But half of the measurements or more contradict x: they may be those of another signal."
 _TWO = (
-    "But another signal seems to be measured with x, of {share:.2g} of its power, so that which is which is uncertain; "
-    "or a few measurements are wrong, which outliers=True allows for."
+    "The data look like those of x and another signal, with {share:.2g} of the power of x: x may be a mixture. Or a "
+    "few measurements are wrong, which outliers=True allows for."
 )
-_NOT_AS_TOLD = "A signal that is not as `prior` says fits far better: check what it says."
+_NOT_AS_TOLD = "A signal that violates `prior` fits far better: check the prior."
 
 
 def judge_in_noise(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -150,7 +150,9 @@ def _believed(problem: Problem, outcome: Outcome, error: float, trusted: float) 
     bound = 0.0
     if found.error > tol.UNEQUALLY_SEEN * error:
         bound, error = found.bound, found.error
-        outcome = outcome.noted(f"But some directions of x are seen less than others: its error is about {error:.2g}.")
+        outcome = outcome.noted(
+            f"But some directions of x are fixed less well than others: its error is about {error:.2g}."
+        )
     error, note = found.widened(error)
     return _by_error(problem, outcome.noted(note), error, bound, trusted)
 

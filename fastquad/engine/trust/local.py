@@ -155,7 +155,7 @@ class Local:
         rank = self._rank()
         if rank >= target:
             return Status.EXACT, ""
-        doubt = f"The {m} measurements amount to {rank} independent ones, for {s} unknowns."
+        doubt = f"Of the {m} measurements only {rank} are independent, for {s} unknowns."
         return Status.UNDECIDED, doubt
 
     def _spans(self, count: int) -> bool:
@@ -223,11 +223,15 @@ class Local:
     # -- coordinates that are zero ----------------------------------------------------------------------------
 
     def unseen(self) -> str:
-        """Whether the value of a zero coordinate changes nothing."""
+        """Whether the value of a zero coordinate changes nothing; in noise, a value as large as those of x have.
+
+        Smaller ones that noise hides are no other signal: they are part of the error.
+        """
         others = self.answer.outside
         if not self.answer.whole or others.size == 0:  # a few measurements have shown the contrary
             return ""
-        t = self.measure.apart * self.norm
+        typical = 1 / math.sqrt(max(1, self.answer.s)) if self.measure.noisy else 0.0
+        t = max(self.measure.apart, typical) * self.norm
         sizes = [np.sqrt(squares(part)[others]) for part in (self.answer.W, self.diagonals)]
         if (np.abs(2 * t * sizes[0] - t * t * sizes[1]) > 2 * math.sqrt(self.m) * self.most).all():
             return ""
@@ -240,7 +244,8 @@ class Local:
         if not free.any():
             return ""
         self.open = [expand(np.ones(1), np.array([j]), self.problem.n) for j in others[free][: tol.WITNESSES]]
-        return f"No measurement determines {self.gauge.names(others[free])}: other values fit as well."
+        within = "the noise" if self.measure.noisy else "rounding"
+        return f"No measurement determines {self.gauge.names(others[free])}: other values fit as well, within {within}."
 
     def hidden(self) -> float:
         """The largest value, as a share of x, of a zero entry that noise hides, because nothing in x is coupled to it.
@@ -268,7 +273,7 @@ class Local:
         for t in np.outer(tol.SADDLE_STEPS, (1.0, -1.0)).ravel() * self.norm:
             better = squares(r + 2 * t * W + t * t * D) < limit
             if better.any():
-                return f"With another value of {self.gauge.names(answer.outside[better])} it would fit much better."
+                return f"x would fit much better with other values of {self.gauge.names(answer.outside[better])}."
         return ""
 
     def spanned(self) -> Indices:

@@ -74,7 +74,7 @@ def no_noise(block: Float, answer: Answer) -> str:
     rest = float(answer.r @ answer.r) - noise
     if fdtrc(others, count, rest / others / max(noise / count, 1e-300)) > tol.ALPHA:
         return ""
-    return "Measurements that depend on each other agree far better than x with y: what x leaves is not only noise."
+    return "Measurements that depend on each other agree far better than x fits them: not all that x leaves is noise."
 
 
 def _independent(flat: Float) -> bool:

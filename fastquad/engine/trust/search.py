@@ -37,8 +37,10 @@ from fastquad.typing import Asks, Float, Indices
 #: When a descent of these stops; and one among the signals orthogonal to x.
 CHALLENGE = Rule(max_steps=40, patience=12, bottom=1e-3)
 _BESIDE = Rule(max_steps=12, patience=5)
-_NOT_AGAIN = "From other starts the search does not come back to x: it may be one of several."
-_FEW_TO_SPARE = "With so few measurements to spare, a signal with other signs may leave as little by chance."
+_NOT_AGAIN = "Searches from other starts do not return to x, so it may be one of several solutions."
+_FEW_TO_SPARE = (
+    "There are hardly more measurements than unknowns, so a signal with other signs may fit as well by chance."
+)
 
 
 class Candidate(NamedTuple):

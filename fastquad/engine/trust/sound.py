@@ -7,11 +7,13 @@ know: they get a problem of these measurements, and of each answer that they ask
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Request, routed
 from fastquad.measurements.contractions import FirstProducts, Matrices, WeightedSum
 from fastquad.typing import Asks, Float, Indices, T
 
@@ -25,24 +27,21 @@ def sound(problem: Problem, entries: Entries | None, rows: Indices) -> tuple[Pro
 
 def of_rows(tests: Asks[T], rows: Indices, m: int) -> Asks[T]:
     """The result of tests of these rows, of m: their requests are made for all, and answered with their own part."""
-    answer = None
-    while True:
-        try:
-            request = tests.send(answer)
-        except StopIteration as end:
-            return end.value
+
+    def ask(request: Request) -> Asks[Any]:
         if isinstance(request, WeightedSum):
-            answer = yield WeightedSum(_spread(request.w, rows, m))
-        elif isinstance(request, FirstProducts):
+            return (yield WeightedSum(_spread(request.w, rows, m)))
+        if isinstance(request, FirstProducts):
             some = rows[: request.count]
-            answer = (yield FirstProducts(request.x, int(some[-1]) + 1))[some]
-        elif isinstance(request, Matrices):
+            return (yield FirstProducts(request.x, int(some[-1]) + 1))[some]
+        if isinstance(request, Matrices):
             parts: list[Float] = []
             for row in rows[request.first : request.last]:
                 parts.append((yield Matrices(int(row), int(row) + 1)))
-            answer = np.concatenate(parts)
-        else:
-            answer = (yield request)[rows]
+            return np.concatenate(parts)
+        return (yield request)[rows]
+
+    return (yield from routed(tests, ask))
 
 
 def _spread(w: Float, rows: Indices, m: int) -> Float:

@@ -17,6 +17,7 @@ import numpy as np
 
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
+from fastquad.engine.requests import answered_by
 from fastquad.engine.trust.answer import Answer
 from fastquad.engine.trust.candidates import cancelling, linear, linear_anywhere, moved, relabelled, weak
 from fastquad.engine.trust.certificate import Certificate, certify
@@ -78,8 +79,8 @@ def _certify_values(
     bits, needed = float(np.minimum(bits_of(problem.y), _BITS).sum()), problem.n * math.log2(values.size) + SPARE_BITS
     if bits < needed:
         doubt = (
-            f"There are {values.size}^{problem.n} signals of these values, and the measurements say {bits:.0f} bits of "
-            f"the {needed:.0f} that are needed to tell them apart: another may fit by chance."
+            f"There are {values.size}^{problem.n} signals of these values. To tell them apart takes {needed:.0f} bits, "
+            f"and the measurements give {bits:.0f}: another signal may fit by chance."
         )
         return Certificate(x, answer.residual, Status.UNDECIDED, doubt)
     counted = f"None of the other signals of these {values.size} values fits."
@@ -98,7 +99,7 @@ def _one_changed(answer: Answer, tests: Search, values: Float) -> str:
         free = free[[bool(np.any(np.delete(x, j)) or value != -x[j]) for j in free]] if free.size else free
         if free.size:
             tests.twin = np.where(np.arange(x.size) == free[0], value, x)
-            return f"The measurements do not tell the value of {names(free)}."
+            return f"The measurements do not determine the value of {names(free)}."
     return ""
 
 
@@ -169,9 +170,11 @@ def _certify_in_columns(
     block = yield Compress(C)
     tensor = RawTensor(np.ascontiguousarray(block, dtype=np.float64))
     inner = replace(problem, n=z.size, prior=None, x0=None, fixed={})
-    found = _answered(tensor, certify(inner, z))
+    found = answered_by(lambda request: request.answer(tensor, 1), certify(inner, z))
     if found.status is Status.EXACT and not every and entries is not None and not entries.independent:
-        found = found._replace(status=Status.UNDECIDED, doubt="A is not random, and too large to look for rivals.")
+        found = found._replace(
+            status=Status.UNDECIDED, doubt="A is not random, and it is too large for a search for other signals."
+        )
     found = found._replace(x=C @ found.x, twin=None if found.twin is None else C @ found.twin)
     return found if found.status is not Status.EXACT else (yield from _moved(problem, found, entries))
 
@@ -191,14 +194,3 @@ def _moved(problem: Problem, found: Certificate, entries: Entries | None) -> Ask
         if doubt and tests.twin is not None and prior.freedom(tests.twin) <= prior.freedom(found.x) + 1:
             return found._replace(status=Status.AMBIGUOUS, doubt=doubt, twin=tests.twin)
     return found
-
-
-def _answered(tensor: RawTensor, routine: Asks[Certificate]) -> Certificate:
-    """The result of a generator, whose requests are answered from a tensor in memory."""
-    answer = None
-    while True:
-        try:
-            request = routine.send(answer)
-        except StopIteration as end:
-            return end.value
-        answer = request.answer(tensor, 1)

@@ -40,7 +40,7 @@ def subsystem(case: Search) -> Asks[Iterable[Candidate]]:
     wanted = tol.SPARE_IN_NOISE if noisy and answer.residual > tol.SMALL_NOISE else 1
     doubt = ""
     if rows.size < part.size + wanted:
-        numbers = f"Only {rows.size} measurements see {case.gauge.names(S)}, for {part.size} unknowns"
+        numbers = f"Only {rows.size} measurements depend on {case.gauge.names(S)}, for {part.size} unknowns"
         doubt = f"{numbers}: other values may fit as well."
     block = yield from answer.block()
     if block is None:
@@ -112,7 +112,7 @@ def _in_a_basis(case: Search) -> Asks[Iterable[Candidate]]:
     if bent <= tol.ROUNDING * float(np.abs(block).max(initial=0.0)):
         return ()  # linear equations, which have one solution
     count = f"{len(directions)} directions of x" if len(directions) > 1 else "one direction of x"
-    case.suspicion = f"Only {rows.size} measurements see {count}: other values may fit as well."
+    case.suspicion = f"Only {rows.size} measurements depend on {count}: other values may fit as well."
     rng, starts = np.random.default_rng(3), []
     for attempt in range(tol.SUBSYSTEM_STARTS):
         start = answer.x.copy()

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Request, routed
 from fastquad.engine.steps import Outcome
 from fastquad.measurements.contractions import Products, WeightedSum
 from fastquad.noise import Gaussian
@@ -52,16 +54,13 @@ def in_units_of_noise(
 
 def _scaled(tests: Asks[T], w: Float) -> Asks[T]:
     """The result of tests of rows that are multiplied by w, (m,)."""
-    answer = None
-    while True:
-        try:
-            request = tests.send(answer)
-        except StopIteration as end:
-            return end.value
+
+    def ask(request: Request) -> Asks[Any]:
         if isinstance(request, WeightedSum):
-            answer = yield WeightedSum((request.w.T * w).T)
-        else:
-            answer = _rows(request, (yield request), w)
+            return (yield WeightedSum((request.w.T * w).T))
+        return _rows(request, (yield request), w)
+
+    return (yield from routed(tests, ask))
 
 
 def _rows(request: object, answer: Float | None, w: Float) -> Float | None:

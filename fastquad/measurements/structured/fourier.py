@@ -32,15 +32,15 @@ class FourierTensor(FactoredTensor):
     F is the Fourier transform as `numpy.fft.fftn` has it. Signals are complex; if yours are real, give `solve`
     signal="real". x is flattened, and so is y: mask by mask, pixel by pixel.
 
-    Without masks, that is one of ones, x reversed, moved or conjugated may measure the same. Masks of
-    random phases, which every pixel sees differently, leave only the phase of x open.
+    With a single mask of ones, x reversed, moved or conjugated may measure the same. Masks of random phases leave
+    only the phase of x open.
 
     Parameters
     ----------
     masks : array of shape (L, ...)
         L masks, real or complex, each of the shape of the object x: (L, n), or (L, height, width) for images.
     size : tuple of int, optional
-        The shape of the transform, where it is larger than that of the object: zeros are appended, which measures
+        The shape of the transform, if it is larger than that of the object. Zeros are appended, which measures
         between the pixels (oversampling). Default: that of the object.
     measured : boolean array of shape (L, ...), optional
         Which pixels of the L transforms are measured; default: all.
@@ -72,7 +72,7 @@ class FourierTensor(FactoredTensor):
         if not np.isfinite(a).all() or not a.reshape(len(a), -1).any(axis=1).all():
             raise ValueError("`masks` must be finite, and none of them zero everywhere.")
         self.masks = np.ascontiguousarray(a, dtype=np.complex128)
-        self.size = _size(size, a.shape[1:])
+        self.size, self.shape_of_x = _size(size, a.shape[1:]), a.shape[1:]
         self.measured = _measured(measured, (len(a), *self.size))
         self.n, self.dtype = math.prod(a.shape[1:]), np.dtype(np.complex128)
         self.m = math.prod(self.size) * len(a) if self.measured is None else int(np.count_nonzero(self.measured))
@@ -205,6 +205,7 @@ class FourierTransform(Transform):
     """B of real signals (n,), or of complex ones as real numbers, Re and Im in turn; two numbers a measurement."""
 
     R = 2
+    diagonal = True
 
     def __init__(self, masks: Number, size: tuple[int, ...], measured: NDArray[np.bool_] | None, real: bool) -> None:
         self.masks, self.size, self.real = masks, size, real
@@ -212,6 +213,9 @@ class FourierTransform(Transform):
         self.count = len(masks) * math.prod(size)
         self.m = self.count if self.pixels is None else self.pixels.size
         self.n = masks[0].size * (1 if real else 2)
+        #: With pixels missing, B^T B has no eigenvectors that are known.
+        self.complete = measured is None
+        self._measured = measured
 
     def _forward(self, x: Float) -> Float:
         z = self.masks * (x if self.real else x.view(np.complex128)).reshape(self.masks.shape[1:])
@@ -245,16 +249,23 @@ class FourierTransform(Transform):
         w = np.repeat(weights, 2)
         return krylov.leading_vectors(lambda v: self.adjoint(w * self.forward(v)), self.n, np.random.default_rng(0))
 
+    @cached_property
+    def norms(self) -> Float:
+        counts = math.prod(self.size)
+        if self._measured is not None:
+            counts = np.count_nonzero(self._measured.reshape(len(self.masks), -1), axis=1)
+        values = np.tensordot(np.broadcast_to(counts, len(self.masks)), np.abs(self.masks) ** 2, 1).reshape(-1)
+        return values if self.real else np.repeat(values, 2)
+
     def unit(self) -> Unit:
-        """B with masks of norm 1, and with all pixels."""
+        """B with masks of norm 1."""
         squares = np.sum(np.abs(self.masks.reshape(len(self.masks), -1)) ** 2, axis=1)
         norms = np.sqrt(squares if self.real else 2 * squares)
         masks = self.masks / norms.reshape(-1, *[1] * len(self.size))
-        source = np.arange(self.count)
+        norms = np.repeat(norms, math.prod(self.size))
         if self.pixels is not None:
-            source = np.full(self.count, -1)
-            source[self.pixels] = np.arange(self.pixels.size)
-        return Unit(FourierTransform(masks, self.size, None, self.real), np.repeat(norms, math.prod(self.size)), source)
+            norms = norms[self.pixels]
+        return Unit(FourierTransform(masks, self.size, self._measured, self.real), norms, np.arange(self.m))
 
 
 def _fft(z: Number, size: tuple[int, ...], *, inverse: bool = False, overwrite: bool = False) -> Number:

@@ -248,8 +248,7 @@ def describe(m: int, count: int, s: int) -> str:
     """A sentence on what is proven."""
     return (
         f"Exact for {count} of {m} measurements: x has {s} free coordinates and fits {count} measurements to 1e-9, of "
-        f"which chance could fit {s}. The other {m - count} contradict it (`solution.outliers`). Certified up to sign, "
-        "if more than half of the measurements are sound."
+        f"which chance could fit {s}. The other {m - count} contradict it (`solution.outliers`)."
     )
 
 

@@ -129,8 +129,7 @@ def judged(outcome: Outcome, found: Estimate, m: int) -> Outcome:
     outcome = replace(outcome, error=found.error)
     if outcome.end is not End.CONVERGED or found.trusted:
         return outcome
-    far = f"The signal fits, but may be as far as {found.bound:.2g} of its norm off"
-    note = f"{far}: use more measurements, or pass `noise`."
+    note = f"The signal fits, but it may be wrong by as much as {found.bound:.2g} times its norm."
     return replace(outcome, end=End.NOISY, note=f"{outcome.note} {note}".strip())
 
 

@@ -1,0 +1,191 @@
+"""Intensities of which a prior is known: the loop of `fastquad.solvers.intensities`, and what its answers are worth.
+
+Attempts, the first that explains y ends the stage:
+
+    from x0, or what the prior knows of the mean: constant where x has a sign; D = .4
+    from the spectral vectors
+    again with more noise at first, which is taken away step by step
+    again with shorter steps
+
+Without noise Levenberg–Marquardt goes on from where the lengths nearly fit: on all coordinates where there are more
+measurements than those, on the support of a sparse x else. In noise the answer is the posterior mean, with the error
+that Stein's formula gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from fastquad.engine.requests import Reread
+from fastquad.engine.steps import End, Note, Outcome, Step
+from fastquad.engine.verdict import exact_enough, products_affordable
+from fastquad.measurements.contractions import Factors
+from fastquad.noise import Noise
+from fastquad.numerics.transform import Transform
+from fastquad.priors.base import Denoiser, Prior
+from fastquad.priors.sparse import Sparse
+from fastquad.solvers.intensities import Believed, Estimate, Intensities, Setting, run, spectral_vectors
+from fastquad.solvers.parts.descent import Fit, fit
+from fastquad.solvers.plan import Desk, guided
+from fastquad.typing import Asks, Float
+
+Stage = Asks[Outcome | None]
+
+# Levels of noise, in units of the median intensity, from which the true one is approached.
+_SCHEDULE = (0.1, 0.05, 0.015, 0.005, 0.0015, 0.0005)
+# The share of nonzeros at the start, where nothing is known of it.
+_SHARE, _SHARE_POSITIVE = 0.3, 0.5
+# The largest number of steps of an attempt.
+_STEPS = 150
+# The misfit of the lengths from which on a descent is tried without noise.
+_NEAR = 0.05
+# The misfit that noise explains, in units of it: a posterior mean leaves less than noise, a wrong one much more.
+_EXPLAINED = 1.2
+# The misfit of the lengths of exact data from which on it is the prior that says what they leave open.
+_FITS = 1e-3
+
+
+def message_passing(desk: Desk) -> Stage:
+    """The loop with the prior, where A has factors."""
+    problem = desk.problem
+    transform = yield Factors()
+    if transform is None or problem.fixed:
+        return None
+    search = _Search(desk, transform)
+    outcome = yield from search.run()
+    if outcome is None and (guided(problem) or not products_affordable(problem)):
+        if guided(problem):
+            return search.best_outcome()
+        yield Note("The methods that need products of x, m×n numbers, were left out: they do not fit in `memory`.")
+        return search.best_outcome()
+    return outcome
+
+
+class _Search:
+    """The attempts of one solve."""
+
+    def __init__(self, desk: Desk, transform: Transform) -> None:
+        self.desk, self.problem, self.transform = desk, desk.problem, transform
+        self.data = Intensities.of(transform, self.problem.y, self.problem.noise)
+        n = self.problem.n
+        self.phi2 = self.data.s2 * n if self.problem.norm is None else self.problem.norm**2
+        self.best: tuple[float, Estimate, bool] | None = None
+
+    def run(self) -> Stage:
+        problem, learnt = self.problem, not self.problem.noise.given
+        for setting in self._settings():
+            learn = partial(_learnt, problem.noise) if learnt else None
+            signal = Believed(self._denoiser(), self.phi2)
+            estimate = run(self.data, signal, setting, steps=_STEPS, close=self._close, learn=learn)
+            yield Reread(self.data.B.uncharged())
+            yield Step(estimate.x, self._residual(estimate.x))
+            outcome = yield from self._outcome(estimate)
+            if outcome is not None:
+                return outcome
+        return None
+
+    # -- attempts ---------------------------------------------------------------------------------------------------
+
+    @property
+    def prior(self) -> Prior:
+        assert self.problem.prior is not None
+        return self.problem.prior
+
+    def _denoiser(self) -> Denoiser:
+        prior, n, k = self.prior, self.problem.n, self.problem.k
+        positive = isinstance(prior, Sparse) and prior.nonnegative
+        rho = _SHARE_POSITIVE if positive else _SHARE
+        if k is not None:
+            rho = k / n
+        return prior.denoiser(n, rho, self.phi2)
+
+    @property
+    def _close(self) -> float:
+        """The misfit from which Levenberg–Marquardt goes on: where it can be exact, a hundredth."""
+        return 1e-2 if self.problem.m > 1.05 * self.problem.unknowns else 1e-6
+
+    def _settings(self) -> Iterator[Setting]:
+        x0 = self.problem.x0
+        if x0 is not None:
+            yield Setting(x0, 0.4)
+        starts = []
+        for start in self._starts():
+            starts.append(start)
+            yield Setting(start, 0.4)
+        for start in starts:
+            yield Setting(start, 0.4, schedule=_SCHEDULE)
+        for start in starts:
+            yield Setting(start, 0.2, unknown=0.9)
+
+    def _starts(self) -> Iterator[Float]:
+        """Directions of x, the likeliest first."""
+        problem, prior = self.problem, self.prior
+        # An image has a mean, as all that is never negative.
+        if not problem.turning and not (prior.signed and prior.kind == "sparse"):
+            yield np.ones(problem.n)
+        if prior.signed:
+            yield from spectral_vectors(self.data)
+            yield problem.rng.standard_normal(problem.n)
+
+    # -- answers ----------------------------------------------------------------------------------------------------
+
+    def _residual(self, x: Float) -> float:
+        z = self.transform.lengths(self.transform.forward(x)) ** 2
+        return float(np.linalg.norm(z - self.problem.y) / np.linalg.norm(self.problem.y))
+
+    def _outcome(self, estimate: Estimate) -> Stage:
+        """The outcome if an estimate ends the solve."""
+        problem = self.problem
+        if (not problem.noise.given or problem.noise.exact) and estimate.gap < _NEAR:
+            found = yield from self._polished(estimate)
+            if found is not None and exact_enough(problem, found.residual):
+                free = int(np.count_nonzero(found.x))
+                return Outcome(found.x, found.residual, End.CONVERGED, free=free, method="vamp")
+        if problem.noise.exact:
+            return self._nearly(estimate)
+        return self._in_noise(estimate)
+
+    def _polished(self, estimate: Estimate) -> Asks[Fit | None]:
+        """A descent from an estimate, on the coordinates that it does not say are zero."""
+        problem = self.problem
+        everything = np.arange(problem.n)
+        if problem.m > problem.unknowns:
+            return (yield from fit(problem, estimate.x, everything, self.desk.rule, self.desk.cache))
+        return None
+
+    def _nearly(self, estimate: Estimate) -> Outcome | None:
+        """The outcome where exact data are too few without the prior, and fit as well as the loop goes."""
+        if self.best is None or estimate.gap < self.best[0]:
+            self.best = estimate.gap, estimate, False
+        return self.best_outcome() if self.best[0] < _FITS and self.problem.m <= self.problem.unknowns else None
+
+    def _in_noise(self, estimate: Estimate) -> Outcome | None:
+        if self.best is None or estimate.left < self.best[0]:
+            self.best = estimate.left, estimate, estimate.settled and estimate.left < _EXPLAINED
+        return self.best_outcome() if self.best[2] else None
+
+    def best_outcome(self) -> Outcome:
+        """The best estimate, with its error."""
+        if self.best is None:
+            return Outcome(np.zeros(self.problem.n), 1.0)
+        _, estimate, sound = self.best
+        norm = math.sqrt(float(estimate.x @ estimate.x) + estimate.square) or 1.0
+        scale = math.sqrt(estimate.square / max(float(estimate.v.sum()), 1e-300))
+        return Outcome(
+            self._signed(estimate.x), self._residual(estimate.x), End.CONVERGED if sound else End.STAGNATED,
+            free=min(round(estimate.freedom), self.problem.m - 1), error=math.sqrt(estimate.square) / norm,
+            stderr=scale * np.sqrt(estimate.v), noise=None, method="vamp",
+        )  # fmt: skip
+
+    def _signed(self, x: Float) -> Float:
+        return x if self.prior.signed else np.maximum(x, 0.0)
+
+
+def _learnt(noise: Noise, data: Intensities, z: Float, freedom: float) -> Intensities:
+    """The data with the level of noise that a fit z leaves."""
+    level = noise.learn(data.y, (data.B.lengths(z) * data.norms) ** 2, min(freedom, 0.9 * data.y.size))
+    return data.in_noise(level)
