@@ -142,8 +142,8 @@ def descend(
     return Found(x, r, float(np.linalg.norm(r)) / scale, curve)
 
 
-def newton(normals: Normals, x: Float, weights: Float) -> Asks[Found | None]:
-    """Gauss–Newton from x with steps that get shorter, yielding a `Step` for each; None if they do not."""
+def newton(normals: Normals, x: Float, weights: Float, *, quiet: bool = False) -> Asks[Found | None]:
+    """Gauss–Newton from x with steps that get shorter, yielding a `Step` for each unless `quiet`; None if they do not."""
     problem, d = normals.problem, weights**2
     scale = float(np.linalg.norm(problem.y)) or 1.0
     r = (yield Measure(x)) - problem.y
@@ -160,7 +160,8 @@ def newton(normals: Normals, x: Float, weights: Float) -> Asks[Found | None]:
         x = x + u * step
         r = (yield Measure(x)) - problem.y
         curve.append(float(np.sum((weights * r) ** 2)))
-        yield Step(x, float(np.linalg.norm(r)) / scale)
+        if not quiet:
+            yield Step(x, float(np.linalg.norm(r)) / scale)
         shortest = math.sqrt(length) / (size or 1.0)
         # Near the end steps are as long as rounding makes them.
         if shortest < _NEWTON_END or (before < _NEWTON_NEAR and shortest > 0.25 * before):

@@ -9,7 +9,8 @@ unknowns say what is there. A square system of quadratic equations has several r
 
     ‖w r(u)‖² = u² ‖p + u q‖²,    p = w J v = e_i,  q = w z(v)
 
-for exact data, so that the other root is near `u = −p^T q / q^T q`, the more so the smaller the angle between p and q.
+beside what x leaves, so that the other root is near `u = −p^T q / q^T q`, the more so the less is left there. In noise a
+measurement that is nearly critical does the same.
 Of a power grid it is the low voltage at which a bus takes the same power.
 """
 
@@ -154,14 +155,15 @@ class Factored(JacobianAt):
 
     # -- critical measurements ----------------------------------------------------------------------------------------
 
+    def _redundancies(self) -> Float:
+        """About how much of its own error the residual of each measurement shows, (m,): squares at random residuals."""
+        m, rng = self.shape[0], np.random.default_rng(8)
+        return np.mean([self.left(rng.standard_normal(m)) ** 2 for _ in range(_PROBES)], axis=0)
+
     def critical(self) -> Indices:
         """The measurements of redundancy zero, in ascending order."""
-        m = self.shape[0]
-        rng = np.random.default_rng(8)
-        squares = np.zeros(m)
-        for _ in range(_PROBES):
-            squares += self.left(rng.standard_normal(m)) ** 2 / _PROBES
-        # Squares of residuals of unit data: those that are rounding, and those that are tested one by one.
+        m, squares = self.shape[0], self._redundancies()
+        # Those that are rounding, and those that are tested one by one.
         found = list(np.flatnonzero(squares <= tol.CRITICAL**2))
         for i in np.flatnonzero((squares > tol.CRITICAL**2) & (squares < 100 * tol.CRITICAL)):
             left = self.left(_unit(m, int(i)))
@@ -170,22 +172,24 @@ class Factored(JacobianAt):
         return np.sort(np.array(found, dtype=np.intp))
 
     def other_roots(self) -> list[Float]:
-        """Signals near which other roots are of the systems that critical measurements close, the nearest first."""
-        looked_at, tried = tol.CRITICAL_ONES
-        places, (m, _) = self.critical(), self.shape
-        if places.size > looked_at:
-            places = np.random.default_rng(9).choice(places, looked_at, replace=False)
+        """Signals near which other roots are of the systems that (nearly) critical measurements close, likely first."""
+        looked_at, tried, least = tol.CRITICAL_ONES
+        squares, (m, _) = np.maximum(self._redundancies(), tol.CRITICAL), self.shape
+        # The nearest to critical, and at random among those that are.
+        order = np.lexsort((np.random.default_rng(9).random(m), squares))[:looked_at]
+        places = order[squares[order] < least]
         found: list[tuple[float, Float]] = []
         for i in places:
-            v = self.least_squares(_unit(m, int(i)))
+            # The direction need not be exact.
+            v = self.factor.solve(self.adjoint(_unit(m, int(i))))
             p, q = self.forward(v), self.w * self.forms.measure(v)
             square, both = float(q @ q), float(p @ q)
             if not square > 0:
                 continue
             u = -both / square
             # A root that is farther away is none of the same system (guess).
-            if 0 < abs(u) * float(np.linalg.norm(v)) <= 2 * self.norm:
-                found.append((1 - both**2 / (square * float(p @ p)), self.x + u * v))
+            if tol.APART * self.norm <= abs(u) * float(np.linalg.norm(v)) <= 2 * self.norm:
+                found.append((u * u * (float(p @ p) - both**2 / square), self.x + u * v))
         found.sort(key=lambda each: each[0])
         return [start for _, start in found[:tried]]
 

@@ -69,9 +69,9 @@ ROUNDED_ROW = 40.0
 #: A measurement is critical if its redundancy, 1 − leverage, is below this. On grids of 14 to 2,869 buses critical ones
 #: have at most 1e-15, and others nearly always more than 1e-6.
 CRITICAL = 1e-8
-#: How many critical measurements are looked at for another root, and how many roots are tried. On a grid of 1,354 buses
-#: with 300 critical meters 6 of the 8 best were roots. Guess.
-CRITICAL_ONES = (48, 6)
+#: How many critical measurements are looked at for another root, how many roots are tried, and the redundancy below
+#: which a measurement is near enough to critical. Guess.
+CRITICAL_ONES = (256, 6, 1e-2)
 #: The share of the values of a random signal that is not in the span of J. Guess.
 INDEPENDENT = 1e-4
 #: The largest number of vectors for a symmetry, and how clearly none must be one in noise, of 1 on average. Guess.
