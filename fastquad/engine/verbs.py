@@ -143,7 +143,7 @@ def descend(
 
 
 def newton(normals: Normals, x: Float, weights: Float, *, quiet: bool = False) -> Asks[Found | None]:
-    """Gauss–Newton from x with steps that get shorter, yielding a `Step` for each unless `quiet`; None if they do not."""
+    """Gauss–Newton from x while steps get shorter, yielding a `Step` for each unless `quiet`; None if they do not."""
     problem, d = normals.problem, weights**2
     scale = float(np.linalg.norm(problem.y)) or 1.0
     r = (yield Measure(x)) - problem.y
@@ -152,7 +152,7 @@ def newton(normals: Normals, x: Float, weights: Float, *, quiet: bool = False) -
         G, g = yield from normals.gram(x, d, r)
         factor = normals.factor(G, normals.held(x))
         step = -factor.solve(g)
-        p, q = (yield Along(x, step)), (yield Measure(step))
+        q = yield Measure(step)
         bend = factor.solve((yield Gradient(x, d * q)))
         length, both = float(step @ step), float(step @ bend)
         u = float(quartic.minimise_upwards(-2 * length, length - 2 * both, 2 * both, float(bend @ bend))[0])

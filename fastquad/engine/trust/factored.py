@@ -9,9 +9,9 @@ unknowns say what is there. A square system of quadratic equations has several r
 
     ‖w r(u)‖² = u² ‖p + u q‖²,    p = w J v = e_i,  q = w z(v)
 
-beside what x leaves, so that the other root is near `u = −p^T q / q^T q`, the more so the less is left there. In noise a
-measurement that is nearly critical does the same.
-Of a power grid it is the low voltage at which a bus takes the same power.
+beside what x leaves, so that the other root is near `u = −p^T q / q^T q`, the more so the less is left there. In noise
+a measurement that is nearly critical does the same. Of a power grid it is the low voltage at which a bus takes the same
+power.
 """
 
 from __future__ import annotations
