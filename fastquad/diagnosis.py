@@ -26,7 +26,8 @@ from numpy.typing import ArrayLike
 from fastquad import arguments
 from fastquad.engine.driver import finish
 from fastquad.engine.problem import Problem
-from fastquad.engine.trust.factored import MOST_UNSEEN, Factored
+from fastquad.engine.trust.factored import Factored
+from fastquad.engine.trust.tolerances import MOST_UNSEEN
 from fastquad.engine.verbs import Normals, rows_scaled
 from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements

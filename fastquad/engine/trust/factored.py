@@ -29,12 +29,6 @@ from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.numerics.sparse_factor import Extended
 from fastquad.typing import Asks, Float, Indices
 
-#: The largest number of unseen directions that are looked for.
-MOST_UNSEEN = 200
-# Steps of inverse iteration for each, corrections of a solution by its own residual, and random residuals that show
-# which measurements are critical: with four, one of redundancy 1e-3 passes for one below 1e-6 once in 10^6 times.
-_INVERSE_STEPS, _CORRECTIONS, _PROBES = 4, 3, 4
-
 
 class Factored(JacobianAt):
     """J at x, its rows times the weights w, and the factor of its normal equations with what is held."""
@@ -70,7 +64,7 @@ class Factored(JacobianAt):
     def least_squares(self, target: Float, *rest: Any, **others: Any) -> Float:
         """The d that minimises `‖J d − target‖²`, zero at what is held."""
         d = np.zeros(self.x.size)
-        for _ in range(_CORRECTIONS):
+        for _ in range(tol.SETTLING):
             step = self.factor.solve(self.adjoint(target))
             d, target = d + step, target - self.forward(step)
         return d
@@ -105,7 +99,7 @@ class Factored(JacobianAt):
         V, images = np.zeros((candidates.size, self.x.size)), np.empty((candidates.size, self.shape[0]))
         for v, image, c in zip(V, images, candidates, strict=True):
             v[c] = 1.0
-            for _ in range(_CORRECTIONS):
+            for _ in range(tol.SETTLING):
                 v -= self.factor.solve(self.adjoint(self.forward(v)))
             image[:] = self.forward(v)
         return V.T, images.T
@@ -128,27 +122,27 @@ class Factored(JacobianAt):
         size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         rng = np.random.default_rng(5)
         candidates = self._candidates(G, np.zeros(0, dtype=np.intp))
-        while self.held.size + candidates.size < n and candidates.size < MOST_UNSEEN:
+        while self.held.size + candidates.size < n and candidates.size < tol.MOST_UNSEEN:
             v = rng.standard_normal(n) / size
-            for _ in range(_INVERSE_STEPS):
+            for _ in range(tol.SETTLING + 1):
                 v = self.factor.solve(size**2 * v)
                 v /= np.linalg.norm(size * v) or 1.0
             # A vector from the normal equations alone is accurate to the root of rounding.
-            if float(np.linalg.norm(self.forward(v))) > np.sqrt(tol.UNSEEN_BY_VERBS):
+            if float(np.linalg.norm(self.forward(v))) > np.sqrt(tol.UNSEEN):
                 break
             candidates = self._candidates(G, np.append(candidates, int(np.argmax(size * np.abs(v)))))
-        looked_at = candidates[:MOST_UNSEEN]
+        looked_at = candidates[:tol.MOST_UNSEEN]
         if not looked_at.size:
             return np.zeros((n, 0))
         V, images = self._refined(looked_at)
         # The singular values of J on the span of the candidates, relative to the terms.
         Q, R = np.linalg.qr(size[:, None] * V)
         _, seen, mixed = np.linalg.svd(np.linalg.qr(np.linalg.solve(R.T, images.T).T, mode="r"))
-        Q = Q @ mixed[seen <= tol.UNSEEN_BY_VERBS].T
+        Q = Q @ mixed[seen <= tol.UNSEEN].T
         # One coordinate for each unseen direction is held, those that the directions move most; the others are weak.
         _, _, places = lapack.qr(Q[looked_at].T, mode="economic", pivoting=True)
         held = looked_at[places[: Q.shape[1]]]
-        self.held = np.concatenate([self.held, held, candidates[MOST_UNSEEN:]])
+        self.held = np.concatenate([self.held, held, candidates[tol.MOST_UNSEEN:]])
         self._extend(self._candidates(G, np.setdiff1d(looked_at, held)))
         directions = Q / size[:, None]
         return directions / np.linalg.norm(directions, axis=0)
@@ -158,7 +152,8 @@ class Factored(JacobianAt):
     def _redundancies(self) -> Float:
         """About how much of its own error the residual of each measurement shows, (m,): squares at random residuals."""
         m, rng = self.shape[0], np.random.default_rng(8)
-        return np.mean([self.left(rng.standard_normal(m)) ** 2 for _ in range(_PROBES)], axis=0)
+        # With four, a measurement of redundancy 1e-3 passes for one below 1e-6 once in 10^6 times.
+        return np.mean([self.left(rng.standard_normal(m)) ** 2 for _ in range(4)], axis=0)
 
     def critical(self) -> Indices:
         """The measurements of redundancy zero, in ascending order."""
@@ -173,11 +168,10 @@ class Factored(JacobianAt):
 
     def other_roots(self) -> list[Float]:
         """Signals near which other roots are of the systems that (nearly) critical measurements close, likely first."""
-        looked_at, tried, least = tol.CRITICAL_ONES
         squares, (m, _) = np.maximum(self._redundancies(), tol.CRITICAL), self.shape
         # The nearest to critical, and at random among those that are.
-        order = np.lexsort((np.random.default_rng(9).random(m), squares))[:looked_at]
-        places = order[squares[order] < least]
+        order = np.lexsort((np.random.default_rng(9).random(m), squares))[: tol.MOST_UNSEEN]
+        places = order[squares[order] < tol.PART]
         found: list[tuple[float, Float]] = []
         for i in places:
             # The direction need not be exact.
@@ -191,7 +185,7 @@ class Factored(JacobianAt):
             if tol.APART * self.norm <= abs(u) * float(np.linalg.norm(v)) <= 2 * self.norm:
                 found.append((u * u * (float(p @ p) - both**2 / square), self.x + u * v))
         found.sort(key=lambda each: each[0])
-        return [start for _, start in found[:tried]]
+        return [start for _, start in found[: tol.FEW]]
 
 
 def _unit(m: int, i: int) -> Float:
