@@ -131,7 +131,7 @@ class Factored(JacobianAt):
             if float(np.linalg.norm(self.forward(v))) > np.sqrt(tol.UNSEEN):
                 break
             candidates = self._candidates(G, np.append(candidates, int(np.argmax(size * np.abs(v)))))
-        looked_at = candidates[:tol.MOST_UNSEEN]
+        looked_at = candidates[: tol.MOST_UNSEEN]
         if not looked_at.size:
             return np.zeros((n, 0))
         V, images = self._refined(looked_at)
@@ -142,7 +142,7 @@ class Factored(JacobianAt):
         # One coordinate for each unseen direction is held, those that the directions move most; the others are weak.
         _, _, places = lapack.qr(Q[looked_at].T, mode="economic", pivoting=True)
         held = looked_at[places[: Q.shape[1]]]
-        self.held = np.concatenate([self.held, held, candidates[tol.MOST_UNSEEN:]])
+        self.held = np.concatenate([self.held, held, candidates[tol.MOST_UNSEEN :]])
         self._extend(self._candidates(G, np.setdiff1d(looked_at, held)))
         directions = Q / size[:, None]
         return directions / np.linalg.norm(directions, axis=0)
