@@ -305,15 +305,16 @@ def seen(
 
 def _leverages(case: Factored) -> Asks[Float]:
     """`w_i² j_i^T (J^T D J)^+ j_i` of each row of the Jacobian, (m,)."""
-    factor, U = case.factor, np.empty((case.x.size, 0))
+    factor: Any = case.factor
+    root, out = np.empty((case.x.size, 0)), np.zeros(case.shape[0])
     if isinstance(factor, Extended):
-        factor, U = factor.base, factor.U
+        factor, root = factor.base, factor.U
     if isinstance(factor, DenseFactor):
-        out, root = np.zeros(case.shape[0]), np.hstack([factor.inverse_root(), U])
+        root = np.hstack([factor.inverse_root(), root])
     else:
         edges = yield SparseMatrices()
         J = _jacobian(edges, case.x, case.normals.problem.turning)
-        out, root = _on_pattern(J, factor.inverse_on_pattern()), U
+        out += _on_pattern(J, factor.inverse_on_pattern())
     for start in range(0, root.shape[1], _COLUMNS):
         image = yield Along(case.x, np.ascontiguousarray(root[:, start : start + _COLUMNS]))
         out += np.einsum("ij,ij->i", image, image)

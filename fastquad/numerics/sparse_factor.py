@@ -232,7 +232,7 @@ class Extended:
     def of(cls, base: Factor | DenseFactor, V: Float, images: Float) -> Extended:
         """The factor with directions V of whatever length, (N, d), whose images under J are these, (m, d)."""
         size = np.linalg.norm(images, axis=0)
-        R = np.linalg.qr(images / size, mode="r")
+        R: Any = np.linalg.qr(images / size, mode="r")
         return cls(base, np.linalg.solve(R.T, (V / size).T).T)
 
     def solve(self, b: Float) -> Float:
