@@ -397,7 +397,7 @@ def test_a_doubt_has_a_witness(part, monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     campaign = importlib.import_module("benchmarks.studies.campaign.__main__")
     doubted = 0
-    for name in list(campaign.CLASSES)[part::8]:
+    for name in [each for each in campaign.CLASSES if each not in campaign.held_out.NAMES][part::8]:
         for case, y, options, number in problems(campaign, name, 1):
             solution = fq.solve(case.form(case.A), y, max_passes=300, max_time=30, rng=number, **options)
             if solution.status is fq.Status.UNDECIDED:
