@@ -26,8 +26,7 @@ from fastquad.noise import Noise, as_noise
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
-from fastquad.reductions import reduced
-from fastquad.reductions.base import Given
+from fastquad.reductions import Given, reduced
 from fastquad.solution import Solution, changed
 from fastquad.solvers import METHODS, Method, by_name, load
 from fastquad.solvers.base import Solver

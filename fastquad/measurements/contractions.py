@@ -424,7 +424,7 @@ class Compress(Contraction):
 
 @dataclass(frozen=True, slots=True)
 class Sweep(Contraction):
-    """Answered with `r = c − A(zz^T + diag v)` and `S = Σ_i r_i Ã_i`; z, v and c may have a column a signal.
+    """Answered with `r = c − A(zz^T + diag v)` and `S = Σ_i r_i Ã_i`; z, v and c may have a column per signal.
 
     `precise=False` allows float arithmetic where A is stored so.
     """

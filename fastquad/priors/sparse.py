@@ -218,11 +218,11 @@ def _labels(groups: Any) -> Any:
     """Labels as an array, index sets as a tuple of arrays; checked."""
     items = list(groups) if not isinstance(groups, str) else []
     if not items:
-        raise ValueError(f"`groups` must be labels, one a coordinate, or a list of index sets, got {groups!r}.")
+        raise ValueError(f"`groups` must be labels, one per coordinate, or a list of index sets, got {groups!r}.")
     if all(np.ndim(item) == 0 for item in items):
         return np.asarray(items)
     if not all(np.ndim(item) == 1 for item in items):
-        raise ValueError("`groups` must be labels, one a coordinate, or a list of index sets, got a mixture.")
+        raise ValueError("`groups` must be labels, one per coordinate, or a list of index sets, got a mixture.")
     sets = tuple(arguments.indices(item, "groups") for item in items)
     count = np.bincount(np.concatenate(sets))
     if count.max() > 1:

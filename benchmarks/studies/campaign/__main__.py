@@ -188,7 +188,7 @@ def main() -> int:
     parser.add_argument("--only", help="one class, or several with commas between them")
     parser.add_argument("--held-out", action="store_true", help="only the classes that no test was made for")
     parser.add_argument("--show", action="store_true", help="list what was wrong or refused")
-    parser.add_argument("--save", help="a file for the trials, one a line")
+    parser.add_argument("--save", help="a file for the trials, one per line")
     given = parser.parse_args()
     told = list(held_out.NAMES) if given.held_out else given.only.split(",") if given.only else None
     names = told or [name for name in CLASSES if name not in _BY_NAME]
