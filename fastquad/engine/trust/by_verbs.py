@@ -43,8 +43,8 @@ from fastquad.engine.verbs import Normals, descend, newton, rows_scaled
 from fastquad.measurements.base import Edges
 from fastquad.measurements.contractions import Factors, Sizes, SparseMatrices, Verbs
 from fastquad.numerics import krylov
-from fastquad.numerics.forms import FormDescent
 from fastquad.numerics.levenberg_marquardt import turned
+from fastquad.numerics.line_descent import FormDescent
 from fastquad.numerics.synchronise import determines
 from fastquad.numerics.transform import sampled_variances
 from fastquad.status import Status

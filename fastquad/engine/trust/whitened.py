@@ -17,7 +17,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Request, routed
 from fastquad.engine.steps import Outcome
 from fastquad.engine.trust import tolerances as tol
-from fastquad.measurements.contractions import Cells, Products, WeightedSum
+from fastquad.measurements.contractions import Products, WeightedSum
 from fastquad.noise import Gaussian
 from fastquad.noise.base import LEAST
 from fastquad.typing import Asks, Float, T
@@ -56,19 +56,7 @@ def _scaled(tests: Asks[T], w: Float) -> Asks[T]:
     def ask(request: Request) -> Asks[Any]:
         if isinstance(request, WeightedSum):
             return (yield WeightedSum((request.w.T * w).T))
-        if isinstance(request, Cells):  # 8 measurements side by side
-            cells = yield request
-            lanes = np.zeros((len(cells), 1, cells.shape[-1]))
-            lanes.flat[: w.size] = w
-            return cells * lanes
-        return _rows(request, (yield request), w)
+        answer = yield request
+        return answer if answer is None else request.scaled(answer, w)
 
     return (yield from routed(tests, ask))
-
-
-def _rows(request: object, answer: Float | None, w: Float) -> Float | None:
-    """The answer to a request, with its rows multiplied."""
-    if answer is None:
-        return None
-    first = getattr(request, "first", 0)
-    return np.ascontiguousarray((answer.T * w[first : first + len(answer)]).T)
