@@ -321,6 +321,9 @@ class Desk:
 
     def judge(self, found: Fit, method: str) -> Asks[Outcome | None]:
         """The outcome if a fit ends the solve; otherwise the fit is remembered if it is the best."""
+        exact = found.exact(self.problem, self.entries, method, self.cache)
+        if exact is not None:
+            return exact
         outcome = yield from conclusion(self.problem, self.entries, found, method, self.cache)
         # Do not accept an unweighted fit under noise if some measurements count less than others.
         if outcome is not None and (outcome.noise is None or not (self.believes or self.weighs)):
