@@ -58,11 +58,11 @@ class Decoder(BaseDecoder):
     Parameters
     ----------
     weights : sequence of arrays
-        `W_l` of shape (inputs, outputs), one a layer.
+        `W_l` of shape (inputs, outputs), one per layer.
     biases : sequence of arrays
         `b_l` of shape (outputs,).
     activations : sequence of str
-        "softplus", "relu", "tanh", "sigmoid" or "identity", one a layer.
+        "softplus", "relu", "tanh", "sigmoid" or "identity", one per layer.
     dtype : float32 or float64
         What it computes in.
 

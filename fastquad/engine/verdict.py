@@ -48,6 +48,7 @@ from fastquad.typing import Asks
 
 __all__ = ["TRUSTED", "Verdict", "exact_enough", "judge", "products_affordable"]
 
+_MAY_BE_CHANCE = "There are too few measurements to spare: a wrong signal may fit as well by chance."
 #: The relative residual below which exact data are fitted by a posterior mean as well as its loop goes. Guess.
 PRIOR_FITS = 1e-2
 
@@ -88,6 +89,17 @@ class _Case:
         self.posterior = problem.by_transform and problem.prior is not None and outcome.error is not None
         self.for_most = self.end is End.AGREES and outcome.outliers is not None and not problem.bilinear
         self.unfitted = self.end is End.STAGNATED and outcome.residual > explained(problem, self.free)
+        plain = problem.prior is None or problem.prior.kind == "sparse"
+        self.given_up = self.end is End.STAGNATED and plain and self.determined and not problem.outliers
+        #: The level of the noise that x leaves.
+        spare = max(1, problem.m - self.free + problem.turning)
+        self.left = outcome.residual * float(np.linalg.norm(problem.y)) / math.sqrt(spare)
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether a wrong signal may leave as little."""
+        nats, by_chance = against_chance(self.problem, self.free, self.left)
+        return nats < by_chance + SPARE_NATS
 
 
 def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -252,15 +264,13 @@ def _stagnated(case: _Case) -> Asks[Verdict | None]:
     told = problem.prior is not None and problem.prior.kind != "sparse"
     if told or problem.noise.given or problem.outliers or case.free >= problem.m or not outcome.x.any():
         return stagnated
-    spare = problem.m - case.free + problem.turning
-    left = outcome.residual * float(np.linalg.norm(problem.y)) / math.sqrt(spare)
-    nats, by_chance = against_chance(problem, case.free, left)
-    if nats < by_chance + SPARE_NATS or not products_affordable(problem):
+    if case.by_chance or not products_affordable(problem):
         return stagnated
     W = yield Products(outcome.x)
     S = np.setdiff1d(np.flatnonzero(outcome.x), problem.known)
     step = W[:, S] @ np.linalg.lstsq(W[:, S], W @ outcome.x - problem.y, rcond=1e-10)[0]
     # A step that changes the measurements by less than their noise changes x by less than its error.
+    left = case.left
     return None if float(np.linalg.norm(step)) < tol.BOTTOM * left * math.sqrt(S.size) else stagnated
 
 
@@ -272,6 +282,8 @@ def _in_noise(case: _Case) -> Asks[Verdict]:
     found = verdict.outcome
     if found.x is not case.outcome.x and exact_enough(case.problem, found.residual):
         return (yield from _certified(_Case(case.problem, found)))
+    if verdict.status is Status.CONVERGED and case.given_up and case.by_chance:
+        return Verdict(Status.UNDECIDED, replace(found, note=f"{found.note} {_MAY_BE_CHANCE}".strip()))
     prior = case.problem.prior
     if verdict.status is Status.CONVERGED and (prior is None or prior.kind == "sparse"):
         found.proof = yield from certified_radius(case.problem, found.x)

@@ -33,6 +33,8 @@ class Contraction:
     kept: ClassVar[bool] = True
     #: Whether A is read for it only once in a solve.
     once: ClassVar[bool] = False
+    #: Whether the answer is only read, and may be what A holds.
+    lent: ClassVar[bool] = False
     #: Whether it only reads ahead for the requests that follow.
     ahead: ClassVar[bool] = False
     #: Whether the answer is computed from A's entries, so that it is not finite where A is not.
@@ -384,6 +386,8 @@ class Cells(Contraction):
 
     members: Indices
     new: int
+
+    lent = True
 
     def cost(self, A: Measurements) -> float:
         new, members = self.members[: self.new], self.members

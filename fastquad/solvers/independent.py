@@ -79,8 +79,8 @@ def quick_pursuit(desk: Desk) -> Stage:
 def pursue(desk: Desk) -> Stage:
     """Pursuit on all levels."""
     outcome = yield from _pursuit(desk, tuning.levels(desk.problem), noisy=True)
-    if outcome is not None and outcome.noise is not None and desk.believes:
-        # Start AMP from this signal in noise: it estimates the error too.
+    if outcome is not None and outcome.noise is not None and outcome.error is None and desk.believes:
+        # Start AMP from this signal in noise: it estimates the error.
         desk.near = [outcome.x]
         better = yield from message_passing(desk, 0)
         return better if better is not None else outcome
@@ -95,7 +95,7 @@ def _pursuit(desk: Desk, levels: Iterable[tuning.Level], noisy: bool, quick: boo
         desk.search = yield from pursuit.Search.begin(desk.problem, desk.entries, desk.cache)
     outcome, best = yield from pursuit.run(desk.problem, desk.entries, desk.search, levels, noisy, quick)
     if outcome is None and best is not None:
-        desk.remember(best, "pursuit")  # pursuit has judged it already
+        return (yield from desk.judge(best, "pursuit"))
     return outcome
 
 

@@ -30,13 +30,13 @@ import numpy as np
 
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
-from fastquad.engine.steps import Note, Outcome, Steps
+from fastquad.engine.steps import End, Note, Outcome, Steps
 from fastquad.engine.steps import Stage as Announced
 from fastquad.engine.verdict import exact_enough, products_affordable
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
-from fastquad.solvers.parts.noise_fit import conclusion
+from fastquad.solvers.parts.noise_fit import complete, conclusion, explaining_more, promising
 from fastquad.typing import Asks, Float
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def search(problem: Problem, table: tuple[Stage, ...] = PLAN) -> Steps:
         if outcome is not None:
             break
     else:
-        outcome = desk.give_up()
+        outcome = yield from desk.give_up()
     if not desk.looked or exact_enough(problem, outcome.residual):
         return outcome
     from fastquad.solvers.parts.finish import finished
@@ -204,6 +204,8 @@ class Desk:
     estimate: Likely | None = None
     #: Further starts for AMP: the ends of other stages.
     near: list[Float] = field(default_factory=list)
+    #: What descents by the verbs ended at, where it is no better than chance.
+    by_verbs: Outcome | None = None
 
     def __post_init__(self) -> None:
         self.cache = GrowingBlock.within(self.problem)
@@ -313,8 +315,8 @@ class Desk:
         return not self.problem.noiseless and plain and affordable(self.problem)
 
     def remember(self, found: Fit, method: str) -> None:
-        """Keep a fit that did not end the solve, if it is the best so far."""
-        if self.best is None or found.residual < self.best.residual:
+        """Keep a fit that did not end the solve, if it explains most so far: more free numbers always leave less."""
+        if explaining_more(self.problem, found, self.best) is found:
             self.best, self.best_method = found, method
 
     def judge(self, found: Fit, method: str) -> Asks[Outcome | None]:
@@ -323,27 +325,30 @@ class Desk:
         # Do not accept an unweighted fit under noise if some measurements count less than others.
         if outcome is not None and (outcome.noise is None or not (self.believes or self.weighs)):
             return outcome
-        if self.believes:
-            from fastquad.solvers.parts import finish
+        if promising(self.problem, found):
+            from fastquad.solvers.parts.finish import ending
 
-            if finish.applies(self.problem) and finish.promising(self.problem, found):
-                ended = yield from finish.finish(self.problem, found.x, found.support, self.cache)
-                if ended is not None and ended.found and ended.decided:
-                    return finish.outcome(self.problem, self.entries, ended, method)
+            outcome = yield from ending(self.problem, self.entries, found, self.cache, method)
+            if outcome is not None:
+                return outcome
         self.remember(found, method)
         return None
 
-    def give_up(self) -> Outcome:
+    def give_up(self) -> Asks[Outcome]:
         """The best answer so far, which proves nothing."""
         if self.guide is not None:
             return self.guide.give_up(self)
+        best = self.best if self.best is not None and promising(self.problem, self.best) else None
+        if self.by_verbs is not None and best is None:
+            return self.by_verbs
         notes = []
         if not affordable(self.problem):
             notes.append("AMP was left out: its n×n matrices do not fit in `memory`.")
         if self.could_go_on:
             exact = "" if self.problem.noise.given else ", or noise=0 if y is exact"
             notes.append(f"A longer search was left out: to allow it, give `max_passes`{exact}.")
-        if self.messages is not None and self.messages.best is not None and self.believes:
+        explained = best is not None and (yield from complete(self.problem, best))
+        if self.messages is not None and self.messages.best is not None and self.believes and not explained:
             outcome = self.messages.give_up()
         elif self.best is not None:
             outcome = Outcome(self.best.x, self.best.residual, free=self.best.support.size, method=self.best_method)
@@ -362,12 +367,17 @@ def guided(problem: Problem) -> bool:
     return problem.prior is not None and (problem.prior.kind == "denoiser" or bool(problem.prior.traits))
 
 
-def by_verbs(desk: Desk) -> Asks[Outcome]:
-    """Descents by the verbs of the Jacobian."""
-    from fastquad.solvers.parts.finish import sparser
+def by_verbs(desk: Desk) -> Asks[Outcome | None]:
+    """Descents by the verbs of the Jacobian; what they end at is kept where it explains y no better than chance."""
+    from fastquad.solvers.parts import finish
     from fastquad.solvers.verbs import search
 
-    return (yield from sparser(desk.problem, (yield from search(desk.problem))))
+    problem = desk.problem
+    outcome = yield from finish.sparser(problem, (yield from search(problem)))
+    if outcome.end is End.CONVERGED or problem.matrix_free or not finish.factored(problem):
+        return outcome
+    desk.by_verbs = outcome
+    return None
 
 
 def look(desk: Desk) -> Asks[None]:

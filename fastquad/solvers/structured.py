@@ -33,6 +33,7 @@ from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.solvers import intensities
 from fastquad.solvers.parts import weighing
 from fastquad.solvers.parts.descent import Fit, fit
+from fastquad.solvers.parts.noise_fit import promising
 from fastquad.solvers.plan import Desk
 from fastquad.typing import Asks, Float
 
@@ -55,8 +56,6 @@ _TURNED = Rule(max_steps=60, patience=10, factor=1.01)
 _LEAST_ROW = 1e-3
 
 
-# The share of y's variance below which a fit is not improved by a search for another support.
-_EXPLAINED = 0.25
 # The share of y's variance below which a fit is not improved from another start.
 _CLEAR = 0.05
 # Two descents ended in the same place where their residuals differ by at most this share.
@@ -74,21 +73,13 @@ def too_large(desk: Desk) -> Stage:
 
 
 def pursue(desk: Desk) -> Stage:
-    """Pursuit on all levels, unless the best fit leaves too little of y for that."""
-    if desk.best is not None and _explains(desk.problem, desk.best):
+    """Pursuit on all levels, unless a fit on all coordinates explains y beyond chance: it lacks none."""
+    problem, best = desk.problem, desk.best
+    if best is not None and best.support.size == problem.n - len(problem.fixed) and promising(problem, best):
         return None
     from fastquad.solvers.independent import pursue
 
     return (yield from pursue(desk))
-
-
-def _explains(problem: Problem, found: Fit) -> bool:
-    """Whether a fit on all coordinates leaves so little of y that another support is not worth a search.
-
-    One on a few coordinates, as quick pursuit ends with, says nothing of that.
-    """
-    everything = found.support.size == problem.n - len(problem.fixed)
-    return everything and _left(problem, found) < _EXPLAINED
 
 
 def same(one: Fit, other: Fit) -> bool:

@@ -147,7 +147,7 @@ class WF(_Flow):
     """Wirtinger flow: gradient descent from a spectral start, for m comfortably above n.
 
     Stops when ‖r‖/‖y‖ < `tol` (converged), when a step is at most 0.01 tol (μ_t/μ) ‖x‖ (stagnated), or after 4000 steps
-    unless `solve` is given `max_iter`. One pass over A a step.
+    unless `solve` is given `max_iter`. A step takes one pass over A.
 
     Parameters
     ----------
@@ -179,8 +179,9 @@ class TWF(_Flow):
     """Thresholded Wirtinger flow, the paper's method for a sparse signal; k is not needed.
 
     With `prior=fq.Sparse(support=S)` it is the paper's TWF-S. Stops when ‖r‖/‖y‖ < `tol` (converged), when a step is at
-    most 0.01 tol (μ_t/μ) ‖x‖ (stagnated), or after 4000 steps unless `solve` is given `max_iter`. One pass over A a
-    step, two with an exact line search; if few entries of the iterate are nonzero, only their rows are read.
+    most 0.01 tol (μ_t/μ) ‖x‖ (stagnated), or after 4000 steps unless `solve` is given `max_iter`. A step takes one
+    pass over A, or two with an exact line search; if few entries of the iterate are nonzero, only their rows are
+    read.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@
 
 Rows are divided by the size of their terms, or by their noise where it is told for each. The start that fits better
 comes first. A descent that fits every row to its rounding, or as well as the told noise allows, ends the search; else
-that of two which agree, or the best.
+that of two which agree, or the best; it has STAGNATED where it explains y no better than a wrong valley may by chance.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust.by_verbs import level
 from fastquad.engine.verbs import RULE, Found, Normals, descend, rows_scaled
 from fastquad.measurements.contractions import Measure, Sizes, SparseMatrices
+from fastquad.solvers.parts.noise_fit import beyond_chance
 from fastquad.typing import Asks, Float
 
 # The relative residual, of rows divided by the size of their terms, at which a fit is exact: rounding leaves 1e-15.
@@ -58,7 +59,11 @@ def search(problem: Problem) -> Asks[Outcome]:
         if agrees or _explained(problem, best, told):
             break
     assert best is not None
-    return Outcome(best.x, best.residual, End.CONVERGED, free=problem.n, method="lm", normals=normals)
+    sure = _fits(problem, best, weights) or _explained(problem, best, told) or normals.determined
+    if not sure and told is None:
+        sure = beyond_chance(problem, problem.unknowns - len(problem.fixed), best.r) > 0
+    end = End.CONVERGED if sure else End.STAGNATED
+    return Outcome(best.x, best.residual, end, free=problem.n, method="lm", normals=normals)
 
 
 def _fits(problem: Problem, found: Found, weights: Float) -> bool:

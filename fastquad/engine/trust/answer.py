@@ -187,9 +187,10 @@ class Answer:
         scale += np.abs(diagonals) @ squares
         # Give tiny equations a minimal scale: they have hardly any rounding of their own.
         scale = np.maximum(scale, _SMALLEST * float(scale.max()))
-        share = self.r / scale
-        rms = math.sqrt(float(share @ share) / max(1, self.problem.m - self.unknowns))
-        delta = np.maximum(np.abs(self.r), max(rms, 8 * _EPS) * scale)
+        # What is left is a share of each equation, or as much of all of them: rows that x does not touch have no share.
+        share, spare = self.r / scale, max(1, self.problem.m - self.unknowns)
+        left = np.minimum(math.sqrt(float(share @ share) / spare) * scale, math.sqrt(float(self.r @ self.r) / spare))
+        delta = np.maximum(np.abs(self.r), np.maximum(left, 8 * _EPS * scale))
         return np.maximum(delta, max(1e-25 * float(delta.max()), 1e-300))
 
     # -- the clean support -----------------------------------------------------------------------------------

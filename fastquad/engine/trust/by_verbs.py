@@ -36,7 +36,7 @@ from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.certificate import Certificate, Doubt
-from fastquad.engine.trust.evidence import SURE, bits_of, short_of
+from fastquad.engine.trust.evidence import SURE, against_chance, bits_of, short_of
 from fastquad.engine.trust.factored import Factored
 from fastquad.engine.trust.gauge import Gauge
 from fastquad.engine.verbs import Normals, descend, rows_scaled
@@ -443,7 +443,8 @@ def _in_noise(case: _Case, J: Factored, outcome: Outcome, told: Float | None) ->
         # With few degrees of freedom the level itself is uncertain: the variance of Student's distribution.
         wider = math.sqrt(spare / (spare - 2)) if spare > 2 else math.inf
         outcome = _with_errors(case, J, outcome, sigma * min(wider, 10.0), sigma)
-        if outcome.residual > tol.LEFT:
+        nats, by_chance = against_chance(problem, problem.n - len(problem.fixed), sigma)
+        if nats < by_chance and not J.normals.determined:
             return Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_NOT_FITTED}".strip())
         # −spare/2 ln RSS of both differ by less.
         bound = square * math.exp(2 * SURE / spare)

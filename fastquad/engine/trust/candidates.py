@@ -297,9 +297,11 @@ def moved(case: Search) -> Asks[Iterable[Candidate]]:
 def relabelled(case: Search) -> Asks[Iterable[Candidate]]:
     """x, or its conjugate, on other entries, some with the other sign, where that leaves the matrices as they are."""
     answer, problem, gauge, kinds = case.answer, case.problem, case.gauge, _kinds(case)
+    if kinds.alone:
+        return _NONE
     members = np.flatnonzero(np.isin(kinds.of, kinds.of[kinds.inside]))
     width = gauge.width
-    if kinds.alone or 8 * case.m * width * members.size**2 > min(BLOCK_BYTES, problem.memory // 8):
+    if 8 * case.m * width * members.size**2 > min(BLOCK_BYTES, problem.memory // 8):
         return _NONE
     # Keep known coordinates in place, and take them last: they determine signs.
     known = problem.known

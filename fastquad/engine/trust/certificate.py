@@ -48,9 +48,10 @@ from fastquad.engine.trust.search import (
     starts,
 )
 from fastquad.engine.trust.subsystem import subsystem
-from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
+from fastquad.measurements.contractions import Block, Cells, Diagonals, FirstProducts, Products
+from fastquad.measurements.dense.kept import Kept
 from fastquad.numerics import symmetry
-from fastquad.numerics.levenberg_marquardt import on_block
+from fastquad.numerics.levenberg_marquardt import by_products, on_block
 from fastquad.status import Status
 from fastquad.typing import Asks, Float, Indices
 
@@ -186,8 +187,8 @@ def _another(case: Search) -> Asks[str]:
 
 def _apart(answer: Answer, delta: Float) -> float:
     """How far another signal is at least: farther than what the rounding of A leaves open of any one coordinate."""
-    sizes = np.sqrt(np.einsum("ij,ij->j", answer.columns, answer.columns))
-    seen = 2 * float(np.linalg.norm(answer.z)) * float(np.median(sizes)) if answer.s else 0.0
+    sizes = np.sort(np.einsum("ij,ij->j", answer.columns, answer.columns))
+    seen = 2 * float(np.linalg.norm(answer.z)) * math.sqrt(float(sizes[sizes.size // 2])) if answer.s else 0.0
     open_to = math.sqrt(float(delta @ delta)) / max(seen, 1e-300)
     return min(max(tol.APART, tol.TIMES_ROUNDING * open_to), tol.APART_IN_NOISE)
 
@@ -346,29 +347,31 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     m, n = problem.m, problem.n
     if m * n * n > (tol.LOOK_ENTRIES if problem.unknowns < m else tol.INDEPENDENT_ENTRIES) or problem.outliers:
         return Missed()
-    block = yield Block(np.arange(n))
-    answer = Answer(problem, x, block @ x, (block @ x) @ x - problem.y)
+    everything = np.arange(n)
+    A = Kept.of(m, everything, (yield Cells(everything, n)))
+    W = A.tensor._apply(x, 1)
+    answer = Answer(problem, x, W, W @ x - problem.y)
     if problem.unknowns < m:
-        better = _better(answer, block)
+        better = _better(answer, A)
         if better is not None:
             return Missed(better)
-    misfit = no_noise(block, answer)
-    if not misfit and block.size <= tol.INDEPENDENT_ENTRIES and not problem.fixed:
-        misfit = fits_most(problem.y, x, block, problem.unknowns, turning=problem.turning)
+    misfit = no_noise(A, answer)
+    if not misfit and m * n * n <= tol.INDEPENDENT_ENTRIES and not problem.fixed:
+        misfit = fits_most(problem.y, x, A.block(everything), problem.unknowns, turning=problem.turning)
     second = 0.0
     if not (problem.fixed or problem.bilinear or problem.rank_two):
-        second = second_signal(problem.y, x, block, answer.r, turning=problem.turning)
+        second = second_signal(problem.y, x, A, answer.r, turning=problem.turning)
     if problem.unknowns >= m or misfit or problem.support is not None or problem.fixed:
         return Missed(misfit=misfit, second=second)
     delta = np.full(m, max(float(np.linalg.norm(answer.r)) / math.sqrt(m), 1e-300))
-    case = Search(answer, np.einsum("ijj->ij", block), delta, noisy_measure(), None)
+    case = Search(answer, (yield Diagonals()), delta, noisy_measure(), None)
     unseen = case.errors()[1]
     if unseen:
         yield from case.witness()
     return Missed(unseen=unseen, second=second, rival=case.twin)
 
 
-def _better(answer: Answer, block: Float) -> Float | None:
+def _better(answer: Answer, A: Kept) -> Float | None:
     """A signal on all coordinates that is far likelier than x, to which a descent from x leads; None if there is none.
 
     Release the values that the user fixed, to test them, but keep those that belong to A.
@@ -379,7 +382,9 @@ def _better(answer: Answer, block: Float) -> Float | None:
     told = getattr(problem.prior, "fixed", None) or {}
     free = np.array([j for j in range(problem.n) if j not in problem.fixed or j in told], dtype=np.intp)
     some = free if free.size < problem.n else None
-    descent = on_block(problem.y, answer.x, block, _LOOK, free=some, turning=problem.turning)
+    descent = by_products(
+        problem.y, answer.x, lambda d: A.tensor._apply(d, 1), _LOOK, free=some, turning=problem.turning
+    )
     if problem.prior is not None and problem.prior.alphabet is not None:
         # Of a signal of given values nothing was fitted: all coordinates together must not leave less than of noise.
         gone, spare = max(float(answer.r @ answer.r) - descent.square, 0.0), problem.m - free.size

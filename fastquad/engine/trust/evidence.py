@@ -38,6 +38,8 @@ GENERIC_BITS = 40.0
 _FEW_BITS = 10.0
 # The share of the largest measurement up to which two measurements are equal, and multiples of one number: 2^−GENERIC.
 _EQUAL = 2.0**-GENERIC_BITS
+# The entropy of a standard normal number.
+_NORMAL = 0.5 * math.log(2 * math.pi * math.e)
 # The number of multiples of a step up to which numbers are taken for rounded to it.
 _STEPS = 2**20
 
@@ -88,15 +90,34 @@ def against_chance(problem: Problem, s: int, noise: float, spread: float | None 
     """How improbable it is that a wrong signal leaves only this noise, and what chance can do, both in nats.
 
     A signal in a wrong valley, or on wrong coordinates, leaves an equation at the level of the noise with a chance of
-    about σ/std(y), and those to spare all at once. Up to 2^s signals differ in signs, which linear terms determine, and
-    C(n, s) in their supports. `s` counts free real numbers.
+    about σ over the `spread` of y, and those to spare all at once. Up to 2^s signals differ in signs, which linear
+    terms determine, and C(n, s) in their supports. `s` counts free real numbers.
     """
     width = 1 + problem.turning
-    ratio = max((float(np.std(problem.y)) if spread is None else spread) / max(noise, 1e-300), 1.0)
+    ratio = max((width_of(problem.y, noise) if spread is None else spread) / max(noise, 1e-300), 1.0)
     signs = 0.0 if problem.fixed else s * math.log(2)
     n = problem.n if problem.support is None else problem.support.size
     choices = log_choices(max(n, s) // width, s // width)
     return (problem.m - s + problem.turning) * math.log(ratio), signs + choices
+
+
+def width_of(y: Float, noise: float) -> float:
+    """The standard deviation of the normal distribution that has the entropy of y, nowhere denser than its noise is.
+
+    It is less than that of y where a few measurements are far larger than the others, which chance meets more easily:
+    by e for squares of normal numbers. The entropy is that of the gaps between values √m apart (Vasicek's estimate),
+    each less the mean of its logarithm by chance, 1/g + ... + 1/m.
+    """
+    m = y.size
+    if m < 3:
+        return float(np.std(y))
+    ordered, i = np.sort(y), np.arange(m)
+    k = min(max(1, round(math.sqrt(m))), (m - 1) // 2)
+    low, high = np.maximum(i - k, 0), np.minimum(i + k, m - 1)
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, m + 1))])
+    logs = np.log(np.maximum(ordered[high] - ordered[low], 1e-300)) + harmonic[m] - harmonic[high - low - 1]
+    least = math.log(max(noise, 1e-300)) + _NORMAL - 0.5
+    return math.exp(float(np.mean(np.maximum(logs, least))) - _NORMAL)
 
 
 def rounding_floor(columns: Float, z: Float, y: Float) -> float:
@@ -121,12 +142,15 @@ def bits_of(y: Float, residual: float = 0.0) -> Float:
     if size == 0.0 or y.size < 2:
         return np.zeros(y.size)
     keys = np.round(y / (4 * _EQUAL * size))
-    _, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
     step = _common_step(np.abs(y) / size)
     # As many steps as a normal distribution of this width has, by the chance that two draws are equal.
     steps = min(float(np.ptp(y)), 2 * math.sqrt(math.pi) * float(np.std(y))) / size / step if step else math.inf
     generic = min(GENERIC_BITS, -math.log2(min(max(residual, 1e-300), 1.0)))
     most = min(math.log2(1 + steps), generic) if steps < _STEPS else generic
+    ordered = np.sort(keys)
+    if (ordered[1:] > ordered[:-1]).all():
+        return np.full(y.size, most)
+    _, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
     repeated = counts[where.reshape(-1)]
     return np.where(repeated > 1, np.minimum(-np.log2(repeated / y.size), most), most)
 
@@ -168,7 +192,7 @@ def _squares_seen(columns: Float, norm: float) -> Float:
 def _common_step(sizes: Float) -> float:
     """The largest number that these, between 0 and 1, are multiples of; 0 if there is none above 1/_STEPS."""
     step = 0.0
-    for size in np.unique(sizes):
+    for size in np.sort(sizes):
         a, b = float(size), step
         while b > 1 / _STEPS:
             a, b = b, a % b

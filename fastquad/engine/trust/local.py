@@ -223,11 +223,15 @@ class Local:
     # -- coordinates that are zero ----------------------------------------------------------------------------
 
     def unseen(self) -> str:
-        """Whether the value of a zero coordinate changes nothing."""
+        """Whether the value of a zero coordinate changes nothing; in noise, a value as large as those of x have.
+
+        Smaller ones that noise hides are no other signal: they are part of the error.
+        """
         others = self.answer.outside
         if not self.answer.whole or others.size == 0:  # a few measurements have shown the contrary
             return ""
-        t = self.measure.apart * self.norm
+        typical = 1 / math.sqrt(max(1, self.answer.s)) if self.measure.noisy else 0.0
+        t = max(self.measure.apart, typical) * self.norm
         sizes = [np.sqrt(squares(part)[others]) for part in (self.answer.W, self.diagonals)]
         if (np.abs(2 * t * sizes[0] - t * t * sizes[1]) > 2 * math.sqrt(self.m) * self.most).all():
             return ""
@@ -262,14 +266,20 @@ class Local:
         if answer.outside.size == 0:
             return ""
         # Project out what the other coordinates can explain by adjusting their values.
-        Q = np.linalg.qr(answer.columns)[0]
-        W, D, r = answer.W[:, answer.outside], self.diagonals[:, answer.outside], answer.r[:, None]
-        W, D, r = (part - Q @ (Q.T @ part) for part in (W, D, r))
-        limit = float(np.vdot(r, r)) / (1 + tol.SADDLE / max(1, self.m - answer.unknowns))
+        Q, outside = np.linalg.qr(answer.columns)[0], answer.outside
+        W, D, r = answer.W, self.diagonals, answer.r
+        seen_W, seen_D, seen_r = Q.T @ W, Q.T @ D, Q.T @ r
+        rr = float(r @ r) - float(seen_r @ seen_r)
+        rW, rD = r @ W - seen_r @ seen_W, r @ D - seen_r @ seen_D
+        WW, DD = squares(W) - squares(seen_W), squares(D) - squares(seen_D)
+        WD = np.einsum("ij,ij->j", W, D) - np.einsum("ij,ij->j", seen_W, seen_D)
+        limit = rr / (1 + tol.SADDLE / max(1, self.m - answer.unknowns))
         for t in np.outer(tol.SADDLE_STEPS, (1.0, -1.0)).ravel() * self.norm:
-            better = squares(r + 2 * t * W + t * t * D) < limit
+            # ‖r + 2t W + t² D‖² of each column
+            left = rr + 4 * t * rW + 2 * t**2 * (rD + 2 * WW) + 4 * t**3 * WD + t**4 * DD
+            better = left[outside] < limit
             if better.any():
-                return f"x would fit much better with other values of {self.gauge.names(answer.outside[better])}."
+                return f"x would fit much better with other values of {self.gauge.names(outside[better])}."
         return ""
 
     def spanned(self) -> Indices:

@@ -26,6 +26,7 @@ from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
 from fastquad.engine.trust.search import CHALLENGE
+from fastquad.measurements.dense.kept import Kept
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import singular_values_exceed
 from fastquad.numerics.levenberg_marquardt import by_products, on_block
@@ -47,7 +48,7 @@ _TAKEN = 1.4
 _ENTRIES = 400_000
 
 
-def no_noise(block: Float, answer: Answer) -> str:
+def no_noise(A: Kept, answer: Answer) -> str:
     """Whether what is left of y cannot be noise: where the A_i are dependent, noise contradicts that, and r does not.
 
     `Σ c_i A_i = 0` means `Σ c_i y_i = 0` for data without noise. Such c are the null vectors of the inner products of
@@ -56,10 +57,10 @@ def no_noise(block: Float, answer: Answer) -> str:
     """
     from scipy.special import fdtrc
 
-    m = len(block)
-    flat = block.reshape(m, -1)
-    if m > _MOST_COMPARED or _independent(flat):
+    m, n = A.tensor.m, A.members.size
+    if m > _MOST_COMPARED or _independent(A):
         return ""
+    flat = A.block(np.arange(n)).reshape(m, -1)
     sizes = np.sqrt(np.einsum("ij,ij->i", flat, flat))
     unit = flat / np.where(sizes > 0, sizes, 1.0)[:, None]
     values, vectors = np.linalg.eigh(unit @ unit.T)
@@ -77,11 +78,11 @@ def no_noise(block: Float, answer: Answer) -> str:
     return "Measurements that depend on each other agree far better than x fits them: not all that x leaves is noise."
 
 
-def _independent(flat: Float) -> bool:
+def _independent(A: Kept) -> bool:
     """Whether a few entries of the matrices show that none of these is a combination of the others."""
-    m, size = flat.shape
-    some = np.random.default_rng(0).integers(0, size, 2 * m)
-    part = flat[:, some] if 2 * m < size else flat
+    m, n = A.tensor.m, A.members.size
+    rng = np.random.default_rng(0)
+    part = A.entries(rng.integers(0, n, 2 * m), rng.integers(0, n, 2 * m))
     unit = part / np.maximum(np.sqrt(np.einsum("ij,ij->i", part, part)), 1e-300)[:, None]
     return singular_values_exceed(gram(np.ascontiguousarray(unit.T)), 1e-3)
 
@@ -109,22 +110,23 @@ def fits_most(y: Float, x: Float, block: Float, unknowns: int, *, turning: bool)
     return ""
 
 
-def second_signal(y: Float, x: Float, block: Float, r: Float, *, turning: bool) -> float:
+def second_signal(y: Float, x: Float, A: Kept, r: Float, *, turning: bool) -> float:
     """ε of another signal u, measured together with x, that explains what x leaves; 0 if none does.
 
-    `block` is all of `Ã_i`, (m, n, n), and r the residual of x; `turning` says that x holds Re and Im in turn.
+    A has all coordinates, and r is the residual of x; `turning` says that x holds Re and Im in turn.
     """
     m, left = len(y), float(r @ r)
-    u = _leaning(block, r)
+    u = _leaning(A, r)
     where = _likeliest(x, u, m, turning)
     if where is None:
         return 0.0
-    part = block if where.size == x.size else np.ascontiguousarray(block[:, where[:, None], where])
-    flat, pair = part.reshape(-1, where.size), np.stack([x[where], u[where]], axis=1)
+    pair = np.stack([x[where], u[where]], axis=1)
+    flat = A.block(where).reshape(-1, where.size) if where.size < x.size else None
 
     def products(d: Float) -> Float:
         """The products of both signals, in turn."""
-        return (flat @ d.reshape(-1, 2)).reshape(m, -1)
+        both = d.reshape(-1, 2)
+        return (A.tensor._apply(both, 1) if flat is None else flat @ both).reshape(m, -1)
 
     descent = by_products(y, pair.reshape(-1), products, CHALLENGE, turning=True)
     share = descent.square / max(left, 1e-300)
@@ -164,10 +166,10 @@ def _unknowns(size: int, turning: bool) -> int:
     return 2 * size - (4 if turning else 1)
 
 
-def _leaning(block: Float, r: Float) -> Float:
+def _leaning(A: Kept, r: Float) -> Float:
     """The signal u for which r + A(uu^T) is least, along the direction that −r leans to most."""
-    v = np.linalg.eigh(-np.tensordot(r, block, 1))[1][:, -1]
-    q = (block @ v) @ v
+    v = np.ascontiguousarray(np.linalg.eigh(-A.tensor._weighted_sum(r[:, None], 1)[0])[1][:, -1])
+    q = A.tensor._apply(v, 1) @ v
     return v * math.sqrt(max(-float(r @ q) / max(float(q @ q), 1e-300), 0.0))
 
 

@@ -81,8 +81,6 @@ VECTORS, NO_SYMMETRY = 12, 0.05
 STARTS_BY_VERBS = (8, 8192)
 #: The distance of another signal of a sparse system. Guess.
 PARTS_APART = 0.05
-#: The share of y that may be left where no level is given: more may be a wrong valley. Guess.
-LEFT = 0.3
 #: The chance below which noise of the given level does not explain what is left. Guess.
 UNEXPLAINED = 1e-5
 

@@ -40,7 +40,7 @@ _MOST_PAIRS = 10_000_000
 class SparseTensor(Measurements):
     """Measurements `y_i = x^T A_i x` with sparse matrices A_i.
 
-    Cost and memory go with the nonzeros: no A_i is ever made dense.
+    Cost and memory grow with the number of nonzeros. No A_i is ever made dense.
 
     Parameters
     ----------

@@ -35,8 +35,7 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
-from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.evidence import SPARE_BITS, against_chance
+from fastquad.engine.trust.evidence import against_chance, width_of
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
 from fastquad.noise import Noise
@@ -47,6 +46,7 @@ from fastquad.numerics.levenberg_marquardt import Rule, turned
 from fastquad.numerics.small import with_small_ones
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
 from fastquad.solvers.parts.likelihood import Bottom, bottom
+from fastquad.solvers.parts.noise_fit import FOUND, complete
 from fastquad.typing import Asks, Float, Indices
 
 # Where a step would move x by less than a hundredth of its standard errors: lower the square of the residual, in units
@@ -55,8 +55,6 @@ _HUNDREDTH = 1e-4
 # The largest number of supports that are tried: of 480 finishes, noise 1e-9 to .3, all but 2 ended within 6. (A guess
 # of what is worth trying: the last one is taken.)
 _ROUNDS = 8
-# The evidence beyond all choices that makes an answer found, in nats: 20 bits, one chance in a million.
-_FOUND = SPARE_BITS * math.log(2)
 # The share of the squared error by undecided coordinates up to which no other estimate is much better. A guess: the
 # error is then at most 5 % above that of one who knows the support.
 _DECIDED = 0.1
@@ -70,6 +68,10 @@ _BENT = 0.2
 _STOPPED_SHORT = 1.5
 # The chance with which an answer may be further than three of its errors from x: what a success claims.
 _TAIL = 1e-3
+# The multiplications of a factorisation of J up to which it takes less than a tenth of a second.
+_FACTORED = 2e8
+# The relative residual that is rounding, whatever the sizes of the rows: nothing is left to fit.
+_ROUNDED = 1e-14
 # The least diagonal entry of the triangular factor of J, relative to the largest, at which directions are determined.
 _SINGULAR = 1e-10
 
@@ -96,7 +98,7 @@ class Finish:
     @property
     def found(self) -> bool:
         """Whether the answer explains y beyond any choice of support and valley."""
-        return self.evidence > _FOUND
+        return self.evidence > FOUND
 
     @property
     def decided(self) -> bool:
@@ -105,15 +107,16 @@ class Finish:
         return self.open <= _DECIDED and self.error < _BENT
 
 
-def promising(problem: Problem, found: Fit) -> bool:
-    """Whether a fit as it is explains y beyond any choice: before anything is read for it."""
-    s = found.support.size - problem.turning
-    if s >= problem.m:
-        return False
-    nats, by_chance = against_chance(
-        problem, found.support.size, float(np.linalg.norm(found.r)) / math.sqrt(problem.m - s)
-    )
-    return nats - by_chance > _FOUND
+def _near(problem: Problem, found: Fit) -> bool:
+    """Whether the curvature at a fit as it is says that its finish is near enough to x to end a solve."""
+    S = found.support
+    if found.steepness is not None or found.W.shape[1] not in (S.size, problem.n):
+        return True
+    W = found.W if found.W.shape[1] == S.size else found.W[:, S]
+    spare = max(1, problem.m - S.size + problem.turning)
+    curvature = np.linalg.eigvalsh(W.T @ W)[problem.turning :]
+    square = float(found.r @ found.r) / spare * float(np.sum(1 / np.maximum(4 * curvature, 1e-300)))
+    return square < (_BENT * float(np.linalg.norm(found.x))) ** 2
 
 
 def applies(problem: Problem) -> bool:
@@ -174,6 +177,21 @@ def outcome(problem: Problem, entries: Entries | None, found: Finish, method: st
     )  # fmt: skip
 
 
+def ending(problem: Problem, entries: Entries, found: Fit, cache: GrowingBlock, method: str) -> Asks[Outcome | None]:
+    """The outcome where a fit that is beyond chance ends the solve: it lacks nothing, and is near enough to x.
+
+    Where the entries of A depend on each other, other valleys of a fit on all coordinates explain much of y, too.
+    """
+    everything = found.support.size >= problem.unknowns - len(problem.fixed)
+    if not applies(problem) or (everything and not entries.independent) or not _near(problem, found):
+        return None
+    if not (yield from complete(problem, found)):
+        return None
+    ended = yield from finish(problem, found.x, found.support, cache)
+    good = ended is not None and ended.found and ended.decided
+    return outcome(problem, entries, ended, method) if ended is not None and good else None
+
+
 def finished(problem: Problem, entries: Entries | None, given: Outcome, cache: GrowingBlock) -> Asks[Outcome]:
     """The outcome of a method, in noise from the bottom of the likelihood if x is better known there."""
     if exact_enough(problem, given.residual) or not applies(problem):
@@ -187,10 +205,16 @@ def sparser(problem: Problem, given: Outcome) -> Asks[Outcome]:
 
     Where J is large x is left on all coordinates: the finish factors it, m×n numbers.
     """
-    if problem.m * problem.n**2 > tol.LOOK_ENTRIES:
+    if not factored(problem) or given.residual < _ROUNDED or not applies(problem):
         return given
-    ended = yield from finished(problem, given.entries, given, GrowingBlock.within(problem))
+    found = yield from finish(problem, given.x, np.flatnonzero(given.x), GrowingBlock.within(problem))
+    ended = better(given, problem, found)
     return ended if ended.free is not None and ended.free < problem.unknowns - len(problem.fixed) else given
+
+
+def factored(problem: Problem) -> bool:
+    """Whether J, of all coordinates, is small enough to be factored a few times."""
+    return problem.m * problem.n**2 <= _FACTORED
 
 
 def better(given: Outcome, problem: Problem, found: Finish | None) -> Outcome:
@@ -283,8 +307,8 @@ class _Weighed:
                 weighed.append(_Weights.of(which, u, V))
         odds = _learnt_odds(weighed, groups.count, float(np.mean(found.x[S] ** 2)), freedom)
         target = z - r / weights
-        spread = float(np.mean((weights * (target - np.average(target, weights=weights**2))) ** 2))
-        nats, by_chance = against_chance(problem, S.size, math.sqrt(level), math.sqrt(spread))
+        spread = width_of(weights * (target - np.average(target, weights=weights**2)), math.sqrt(level))
+        nats, by_chance = against_chance(problem, S.size, math.sqrt(level), spread)
         sigma = math.sqrt(level * float(np.mean(weights**-2)))
         total = float(np.trace(cover))
         spread_of = total**2 / max(float(np.sum(cover**2)), 1e-300)

@@ -24,6 +24,7 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
+from fastquad.engine.trust.evidence import SPARE_BITS, against_chance
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Diagonals, Products
 from fastquad.numerics import quartic
@@ -33,6 +34,8 @@ from fastquad.typing import Asks, Float, Indices
 
 _REFIT = Rule(max_steps=30)
 _MAX_CHANGES = 40
+#: The evidence beyond all choices that makes an answer found, in nats: 20 bits, one chance in a million.
+FOUND = SPARE_BITS * math.log(2)
 # The largest number of coordinates, as a share of m, at which a fit can be distinguished from overfitting.
 MAX_SHARE = 1 / 4
 # How far the score must fall below that of a constant, for each measurement.
@@ -47,6 +50,32 @@ _MOSTLY_EXPLAINED = 0.3
 _DEVIATIONS = 2.5
 
 Proposal = Asks[tuple[Indices, Float] | None]
+
+
+def beyond_chance(problem: Problem, s: int, r: Float) -> float:
+    """The nats by which a fit on s coordinates that leaves r explains y beyond any choice of support and valley.
+
+    A fit with as many free numbers as measurements explains nothing, whatever it leaves.
+    """
+    spare = problem.m - s + problem.turning
+    if spare <= 0:
+        return -math.inf
+    nats, by_chance = against_chance(problem, s, float(np.linalg.norm(r)) / math.sqrt(spare))
+    return nats - by_chance
+
+
+def explaining_more(problem: Problem, found: Fit, best: Fit | None) -> Fit:
+    """The fit that explains more beyond chance, and of those that explain nothing the one that leaves less."""
+
+    def rank(fit: Fit) -> tuple[float, float]:
+        return beyond_chance(problem, fit.support.size, fit.r), -fit.residual
+
+    return found if best is None or rank(found) > rank(best) else best
+
+
+def promising(problem: Problem, found: Fit) -> bool:
+    """Whether a fit as it is explains y beyond any choice: nothing is read for it."""
+    return beyond_chance(problem, found.support.size, found.r) > FOUND
 
 
 def conclusion(
@@ -88,7 +117,13 @@ def convincing(problem: Problem, found: Fit) -> Asks[bool]:
     if problem.noise.given:
         limit = problem.sigma * math.sqrt(within_noise(m - s))
         return found.residual * float(np.linalg.norm(problem.y)) <= limit
-    return s == problem.n or (yield from share_left_out(problem, found)) < _max_left_out(problem, found)
+    return (yield from complete(problem, found))
+
+
+def complete(problem: Problem, found: Fit) -> Asks[bool]:
+    """Whether what a fit leaves looks like noise, and not like signal outside of its support."""
+    everything = found.support.size == problem.n
+    return everything or (yield from share_left_out(problem, found)) < _max_left_out(problem, found)
 
 
 def within_noise(degrees: int) -> float:

@@ -31,9 +31,8 @@ from fastquad.noise.bend import BENT, bend
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.numerics.transform import sampled_variances
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
-from fastquad.solvers.parts.finish import promising
 from fastquad.solvers.parts.likelihood import bottom
-from fastquad.solvers.parts.noise_fit import dense_score, stationary, within_noise
+from fastquad.solvers.parts.noise_fit import dense_score, promising, stationary, within_noise
 from fastquad.typing import Asks, Float, Indices
 
 _REFIT = Rule(max_steps=30)

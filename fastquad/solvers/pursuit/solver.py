@@ -30,8 +30,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Outcome, Steps
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
-from fastquad.solvers.parts.finish import finished
-from fastquad.solvers.parts.noise_fit import conclusion
+from fastquad.solvers.parts.noise_fit import conclusion, explaining_more
 from fastquad.solvers.pursuit.search import Search
 from fastquad.solvers.pursuit.tuning import Level, levels
 from fastquad.typing import Asks
@@ -61,7 +60,7 @@ def run(
         for found in (yield from search.fits(noisy)):
             outcome = yield from conclusion(problem, entries, found, "pursuit", search.cache)
             if outcome is None or (outcome.noise is not None and not noisy):
-                best = found if best is None or found.residual < best.residual else best
+                best = explaining_more(problem, found, best)
             elif outcome.noise is None or problem.noise.given:
                 return outcome, best
             else:
@@ -76,9 +75,9 @@ def run(
 class Pursuit(Solver):
     """Seeded greedy growth with Levenberg–Marquardt, for very sparse signals: reads a small part of A.
 
-    Right for k below about m/8, also for m far below n; k need not be known. It ends with the first answer that fits
-    to a relative residual of 1e-9, or, where the data are noisy, that is far better than chance; and gives up when
-    growth from all coordinates, with up to `max_skips` better choices passed over, has led nowhere.
+    Use it for k below about m/8, also for m far below n. k need not be known. It ends with the first answer that
+    fits to a relative residual of 1e-9 or, if the data are noisy, that is far better than chance. It gives up when
+    growth from all coordinates, with up to `max_skips` better choices passed over, has found nothing.
 
     Parameters
     ----------
@@ -113,4 +112,7 @@ class Pursuit(Solver):
         if outcome is None:
             assert best is not None
             outcome = Outcome(best.x, best.residual)
+
+        from fastquad.solvers.parts.finish import finished
+
         return (yield from finished(problem, entries, outcome, search.cache))
