@@ -58,8 +58,8 @@ NOT_SHOWN = (
 # When descents from other starts end.
 _RULE, _SEARCH = Rule(max_steps=120, patience=8, factor=1.02), Rule(max_steps=30, patience=6, factor=1.05)
 _FACTORS = (
-    "Without masks x is known only up to its place and a reflection, and where x is a convolution of two others, one of "
-    "them may be reflected alone: this was not tested."
+    "Without masks x is known only up to its place and a reflection, and where x is a convolution of two others, one "
+    "of them may be reflected alone: this was not tested."
 )
 _UNSEEN = "It was not shown that the measurements fix every direction of x"
 _TOO_MUCH = "But x leaves more of y than noise of the given level explains."
