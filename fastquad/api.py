@@ -256,7 +256,7 @@ class _Checked:
             x0=None if self.X0 is None else self.X0[i], norm=self.norms[i], noise=noise, tol=self.tol,
             rng=self.rngs[i], memory=self.room, resume=resume,
             fixed=self.fixed, bilinear=A.bilinear, groups=groups, gauge=A.gauge, max_passes=self.limits.max_passes,
-            by_transform=A.by_transform,
+            by_transform=A.by_transform, movable=A.by_transform and "×" in A.symmetry,
             by_verbs=A.by_verbs and not (noise.robust or noise.reweighs) and _says_little(prior, fixed=True),
             gram=A.gram_kind, matrix_free=A.matrix_free and little and not self.fixed and not noise.reweighs,
             only_verbs=A.only_verbs,
@@ -302,6 +302,9 @@ class _Checked:
 
     def told(self, found: list[Solution]) -> list[Solution]:
         """The answers, with all that leaves the measurements as they are."""
+        if self.A.by_transform:
+            said = "up to sign" + self.symmetry
+            found = [replace(each, message=each.message.replace("up to sign", said)) for each in found]
         return [replace(each, gauge=each.gauge + self.symmetry) for each in found]
 
 

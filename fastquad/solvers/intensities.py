@@ -184,6 +184,7 @@ class Believed:
     def __init__(self, denoiser: Denoiser, phi2: float) -> None:
         self.denoiser, self.phi2, self.estimated = denoiser, phi2, denoiser.estimated
         self.x: Float | None = None
+        self.weight: Float = np.ones(0)
 
     def of(self, b: Float, a: Float, steps: int) -> Known:
         most = float(a.max())
@@ -195,7 +196,7 @@ class Believed:
             posterior = self.denoiser.denoise(most * x + (b - a * x), most)
             share = np.minimum(posterior.variance * most, 0.99)
             v = share / most / (1 - share * (1 - a / most))
-        self.x = posterior.mean
+        self.x, self.weight = posterior.mean, posterior.weight
         if steps >= _UNLEARNT:
             self.denoiser.learn(posterior, self.phi2)
         return Known(posterior.mean, v)

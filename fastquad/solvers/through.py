@@ -29,8 +29,10 @@ from fastquad.numerics.transform import Transform
 from fastquad.priors.base import Denoiser, Prior
 from fastquad.priors.sparse import Sparse
 from fastquad.solvers.intensities import Believed, Estimate, Intensities, Setting, run, spectral_vectors
-from fastquad.solvers.parts.descent import Fit, fit
+from fastquad.solvers.parts.descent import fit
+from fastquad.solvers.parts.within import fit_within, whole_support
 from fastquad.solvers.plan import Desk, guided
+from fastquad.solvers.reflect import reflect
 from fastquad.typing import Asks, Float
 
 Stage = Asks[Outcome | None]
@@ -43,6 +45,8 @@ _SHARE, _SHARE_POSITIVE = 0.3, 0.5
 _STEPS = 150
 # The misfit of the lengths from which on a descent is tried without noise.
 _NEAR = 0.05
+# The probability of not being zero from which on a coordinate takes part in a descent.
+_LIKELY = 0.3
 # The misfit that noise explains, in units of it: a posterior mean leaves less than noise, a wrong one much more.
 _EXPLAINED = 1.2
 # The misfit of the lengths of exact data from which on it is the prior that says what they leave open.
@@ -77,13 +81,21 @@ class _Search:
 
     def run(self) -> Stage:
         problem, learnt = self.problem, not self.problem.noise.given
+        if self.transform.symmetry:
+            # The loop fails here, and would be sure of itself.
+            return (yield from reflect(problem, self.transform))
+        x0 = problem.x0
+        if x0 is not None and (learnt or problem.noise.exact):
+            outcome = yield from self._polished(x0, (x0 != 0).astype(np.float64))
+            if outcome is not None:
+                return outcome
         for setting in self._settings():
             learn = partial(_learnt, problem.noise) if learnt else None
             signal = Believed(self._denoiser(), self.phi2)
             estimate = run(self.data, signal, setting, steps=_STEPS, close=self._close, learn=learn)
             yield Reread(self.data.B.uncharged())
             yield Step(estimate.x, self._residual(estimate.x))
-            outcome = yield from self._outcome(estimate)
+            outcome = yield from self._outcome(estimate, signal.weight)
             if outcome is not None:
                 return outcome
         return None
@@ -106,7 +118,8 @@ class _Search:
     @property
     def _close(self) -> float:
         """The misfit from which Levenberg–Marquardt goes on: where it can be exact, a hundredth."""
-        return 1e-2 if self.problem.m > 1.05 * self.problem.unknowns else 1e-6
+        enough = self.problem.m > 1.05 * self.problem.unknowns
+        return 1e-2 if enough else 3e-3 if self.prior.kind == "sparse" else 1e-6
 
     def _settings(self) -> Iterator[Setting]:
         x0 = self.problem.x0
@@ -137,25 +150,33 @@ class _Search:
         z = self.transform.lengths(self.transform.forward(x)) ** 2
         return float(np.linalg.norm(z - self.problem.y) / np.linalg.norm(self.problem.y))
 
-    def _outcome(self, estimate: Estimate) -> Stage:
+    def _outcome(self, estimate: Estimate, weight: Float) -> Stage:
         """The outcome if an estimate ends the solve."""
         problem = self.problem
         if (not problem.noise.given or problem.noise.exact) and estimate.gap < _NEAR:
-            found = yield from self._polished(estimate)
-            if found is not None and exact_enough(problem, found.residual):
-                free = int(np.count_nonzero(found.x))
-                return Outcome(found.x, found.residual, End.CONVERGED, free=free, method="vamp")
+            outcome = yield from self._polished(estimate.x, weight)
+            if outcome is not None:
+                return outcome
         if problem.noise.exact:
             return self._nearly(estimate)
         return self._in_noise(estimate)
 
-    def _polished(self, estimate: Estimate) -> Asks[Fit | None]:
-        """A descent from an estimate, on the coordinates that it does not say are zero."""
-        problem = self.problem
-        everything = np.arange(problem.n)
-        if problem.m > problem.unknowns:
-            return (yield from fit(problem, estimate.x, everything, self.desk.rule, self.desk.cache))
-        return None
+    def _polished(self, x: Float, weight: Float) -> Stage:
+        """The outcome of a descent, if it is exact: on the likely coordinates of a sparse x, or on all of them."""
+        problem, support = self.problem, np.arange(self.problem.n)
+        if self.prior.kind == "sparse":
+            support = whole_support(problem, np.flatnonzero(weight > _LIKELY))
+        if not 0 < support.size - problem.turning < problem.m:
+            return None
+        if support.size < problem.n:
+            descent = yield from fit_within(problem, self.transform, x, support)
+            x, residual = descent.B.expanded(descent.x), descent.residual  # type: ignore[attr-defined]
+        else:
+            found = yield from fit(problem, x, support, self.desk.rule, self.desk.cache)
+            x, residual = found.x, found.residual
+        if not exact_enough(problem, residual):
+            return None
+        return Outcome(x, residual, End.CONVERGED, free=int(np.count_nonzero(x)), method="vamp")
 
     def _nearly(self, estimate: Estimate) -> Outcome | None:
         """The outcome where exact data are too few without the prior, and fit as well as the loop goes."""
