@@ -22,8 +22,7 @@ import numpy as np
 
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Note, Outcome, Step
-from fastquad.engine.trust.evidence import SPARE_NATS
-from fastquad.engine.trust.tolerances import TRUSTED
+from fastquad.engine.trust.tolerances import SPARE_NATS, TRUSTED
 from fastquad.engine.verdict import exact_enough, products_affordable
 from fastquad.measurements.contractions import Factors
 from fastquad.noise import Noise
@@ -33,8 +32,8 @@ from fastquad.priors.sparse import Sparse
 from fastquad.solvers.intensities import (
     Believed,
     Estimate,
-    Gaussian,
     Intensities,
+    Normal,
     Setting,
     Signal,
     run,
@@ -131,7 +130,7 @@ class _Search:
 
     def _signal(self) -> Signal:
         if self.problem.support is not None:
-            return Gaussian(self.data.s2, self.allowed.size)
+            return Normal(self.data.s2, self.allowed.size)
         return Believed(self._denoiser(), self.phi2)
 
     def _denoiser(self) -> Denoiser:
