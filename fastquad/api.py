@@ -14,20 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
-from fastquad.batch import SolutionBatch
 from fastquad.engine.advice import Call
 from fastquad.engine.driver import drive
 from fastquad.engine.problem import Problem
 from fastquad.engine.run import Limits, Run
 from fastquad.engine.steps import End, Outcome, State, Steps
-from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
 from fastquad.noise import Noise, as_noise
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
-from fastquad.reductions import reduced
-from fastquad.reductions.base import Given
+from fastquad.reductions import Given, reduced
 from fastquad.solution import Solution, changed
 from fastquad.solvers import METHODS, Method, by_name, load
 from fastquad.solvers.base import Solver
@@ -171,8 +168,7 @@ def solve(
 
 def _answer(given: Given) -> Solution:
     """The answer to a call of `solve`: said as the problem that the solvers know, found, and said as it was asked."""
-    if not (isinstance(given.A, Measurements) and given.memory is None) and not _is_said_otherwise(given.A):
-        given = replace(given, A=as_measurements(given.A, memory=given.memory))
+    given = replace(given, A=_measurements(given.A, given.memory))
     lacking = [f"`{name}`" for name in ("m", "n", "dtype") if not hasattr(given.A, name)]
     if lacking:
         raise TypeError(f"`A` must have `m`, `n` and `dtype`: set {' and '.join(lacking)} of {type(given.A).__name__}.")
@@ -181,16 +177,24 @@ def _answer(given: Given) -> Solution:
     def said(found: list[Solution]) -> Any:
         for reduction in reversed(chain):
             found = [reduction.solution(each, i) for i, each in enumerate(found)]
-        return SolutionBatch(found) if np.ndim(given.y) > 1 else found[0]
+        if np.ndim(given.y) < 2:
+            return found[0]
+        from fastquad.batch import SolutionBatch
+
+        return SolutionBatch(found)
 
     # Claim a Solution: a type checker cannot see from the shape of y that it is a batch, and `Solution` has an index
     # for it.
     return cast(Solution, changed(lambda: _found(posed), said))
 
 
-def _is_said_otherwise(A: Any) -> bool:
-    """Whether these are an AffineTensor's or a BilinearTensor's terms, no matrices yet."""
-    return hasattr(type(A), "lifted") or hasattr(type(A), "balanced")
+def _measurements(A: Any, memory: Any = None) -> Any:
+    """A as measurements; the terms of an AffineTensor or a BilinearTensor, which are no matrices yet, as they are."""
+    if (isinstance(A, Measurements) and memory is None) or hasattr(type(A), "lifted") or hasattr(type(A), "balanced"):
+        return A
+    from fastquad.measurements.convert import as_measurements
+
+    return as_measurements(A, memory=memory)
 
 
 def _found(given: Given) -> list[Solution]:
@@ -198,7 +202,7 @@ def _found(given: Given) -> list[Solution]:
     with _checkpoint(given.checkpoint) as saved:
         if given.memory is None and saved is not None and saved.memory is not None:
             # The same budget, for the same bits.
-            given = replace(given, A=as_measurements(given.A, memory=saved.memory), memory=saved.memory)
+            given = replace(given, A=_measurements(given.A, saved.memory), memory=saved.memory)
         call = _Checked(given)
         A, b = call.A, len(call.Y)
         if saved is None or not call.Y.any():
@@ -227,7 +231,7 @@ class _Checked:
         self.groups = self.alone
         if self.groups is not None and isinstance(prior, Sparse):
             self.groups = prior.grouping(A.n) or self.groups  # the user's groups, each with Re and Im of its entries
-        self.solver = _solver(given.method, prior, bool(self.fixed))
+        self.solver = _solver(given.method, prior, bool(self.fixed), A.by_transform)
         if A.only_verbs:
             _check_verbs(self.solver, prior)
         self.X0 = _starts(given.x0, self.Y, A.n)
@@ -368,7 +372,7 @@ def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_thr
     >>> fq.measure(np.ones((2, 3, 3)), [1.0, 2.0, 3.0])
     array([36., 36.])
     """
-    measurements = A if _is_said_otherwise(A) else as_measurements(A)
+    measurements = _measurements(A)
     x = arguments.array(x, "x")
     if x.ndim not in (1, 2) or x.shape[-1] != measurements.n or not x.size:
         raise ValueError(f"`x` must have shape ({measurements.n},) or (b, {measurements.n}), got {x.shape}.")
@@ -430,9 +434,9 @@ def _says_little(prior: Prior | None, *, fixed: bool = False) -> bool:
     return all(each is None or each is False for each in given)
 
 
-def _solver(method: Any, prior: Prior | None, fixed: bool) -> Solver:
+def _solver(method: Any, prior: Prior | None, fixed: bool, by_transform: bool) -> Solver:
     """The solver object, after checking that it can use this prior and the known values, if there are any."""
-    solver = _named_solver(method, prior) if isinstance(method, str) else method
+    solver = _named_solver(method, prior, by_transform) if isinstance(method, str) else method
     if not isinstance(solver, Solver):
         raise TypeError(f"`method` must be a name or a solver object such as fastquad.TWF(), got {_name(method)}.")
     kind = "sparse" if prior is None else prior.kind
@@ -446,7 +450,7 @@ def _solver(method: Any, prior: Prior | None, fixed: bool) -> Solver:
         able = [name for name in METHODS if _takes(load(METHODS[name]), prior)]
         names = " and ".join(filter(None, [", ".join(map(repr, able[:-1])), repr(able[-1])]))
         raise ValueError(f"`method` must be able to use {what}, as {names} are, got {solver.name!r}.")
-    if _whole_support(prior) and not solver.uses_support:
+    if _whole_support(prior) and not (solver.uses_support or (by_transform and solver.name == "auto")):
         raise ValueError(
             f"`method` must be able to use the known support, as 'lm', 'twf' and 'wf' are, got {solver.name!r}."
         )
@@ -479,11 +483,11 @@ def _takes(solver: type[Solver], prior: Prior) -> bool:
     return prior.kind in solver.priors and solver.uses.issuperset(prior.traits)
 
 
-def _named_solver(name: str, prior: Prior | None) -> Solver:
+def _named_solver(name: str, prior: Prior | None, by_transform: bool) -> Solver:
     if name == "auto":
         if prior is not None and prior.kind == "generative":
             name = "latent"
-        elif _whole_support(prior):
+        elif _whole_support(prior) and not by_transform:
             # With the support known there is nothing left to search for.
             name = "lm"
     return by_name(name)()

@@ -136,11 +136,10 @@ class Room(NamedTuple):
 class Within(Transform):
     """The columns of another transform on a support: B of the signals that are zero elsewhere."""
 
-    complete = False
-
     def __init__(self, whole: Transform, support: Indices) -> None:
         self.whole, self.support = whole, support
         self.m, self.R, self.n, self.diagonal = whole.m, whole.R, support.size, whole.diagonal
+        self.complete = whole.complete and whole.diagonal
 
     def expanded(self, x: Float) -> Float:
         """The signal with these values on the support."""

@@ -22,13 +22,23 @@ import numpy as np
 
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Note, Outcome, Step
+from fastquad.engine.trust.tolerances import SPARE_NATS, TRUSTED
 from fastquad.engine.verdict import exact_enough, products_affordable
 from fastquad.measurements.contractions import Factors
 from fastquad.noise import Noise
-from fastquad.numerics.transform import Transform
+from fastquad.numerics.transform import Transform, Within
 from fastquad.priors.base import Denoiser, Prior
 from fastquad.priors.sparse import Sparse
-from fastquad.solvers.intensities import Believed, Estimate, Intensities, Setting, run, spectral_vectors
+from fastquad.solvers.intensities import (
+    Believed,
+    Estimate,
+    Intensities,
+    Normal,
+    Setting,
+    Signal,
+    run,
+    spectral_vectors,
+)
 from fastquad.solvers.parts.descent import fit
 from fastquad.solvers.parts.within import fit_within, whole_support
 from fastquad.solvers.plan import Desk, guided
@@ -74,8 +84,11 @@ class _Search:
 
     def __init__(self, desk: Desk, transform: Transform) -> None:
         self.desk, self.problem, self.transform = desk, desk.problem, transform
-        self.data = Intensities.of(transform, self.problem.y, self.problem.noise)
-        n = self.problem.n
+        #: The coordinates that may be nonzero.
+        self.allowed = np.arange(desk.problem.n) if desk.problem.support is None else desk.problem.support
+        within = transform if desk.problem.support is None else Within(transform, self.allowed)
+        self.data = Intensities.of(within, self.problem.y, self.problem.noise)
+        n = self.allowed.size
         self.phi2 = self.data.s2 * n if self.problem.norm is None else self.problem.norm**2
         self.best: tuple[float, Estimate, bool] | None = None
 
@@ -91,11 +104,13 @@ class _Search:
                 return outcome
         for setting in self._settings():
             learn = partial(_learnt, problem.noise) if learnt else None
-            signal = Believed(self._denoiser(), self.phi2)
+            signal = self._signal()
+            setting = setting._replace(start=setting.start[self.allowed])
             estimate = run(self.data, signal, setting, steps=_STEPS, close=self._close, learn=learn)
+            estimate = estimate._replace(x=self._everywhere(estimate.x), v=self._everywhere(estimate.v))
             yield Reread(self.data.B.uncharged())
             yield Step(estimate.x, self._residual(estimate.x))
-            outcome = yield from self._outcome(estimate, signal.weight)
+            outcome = yield from self._outcome(estimate, self._everywhere(signal.weight))
             if outcome is not None:
                 return outcome
         return None
@@ -106,6 +121,17 @@ class _Search:
     def prior(self) -> Prior:
         assert self.problem.prior is not None
         return self.problem.prior
+
+    def _everywhere(self, x: Float) -> Float:
+        """Values of the coordinates that may be nonzero, with zeros elsewhere."""
+        out = np.zeros(self.problem.n)
+        out[self.allowed] = x
+        return out
+
+    def _signal(self) -> Signal:
+        if self.problem.support is not None:
+            return Normal(self.data.s2, self.allowed.size)
+        return Believed(self._denoiser(), self.phi2)
 
     def _denoiser(self) -> Denoiser:
         prior, n, k = self.prior, self.problem.n, self.problem.k
@@ -119,7 +145,7 @@ class _Search:
     def _close(self) -> float:
         """The misfit from which Levenberg–Marquardt goes on: where it can be exact, a hundredth."""
         enough = self.problem.m > 1.05 * self.problem.unknowns
-        return 1e-2 if enough else 3e-3 if self.prior.kind == "sparse" else 1e-6
+        return 1e-2 if enough else 1e-5 if self.prior.kind == "sparse" else 1e-6
 
     def _settings(self) -> Iterator[Setting]:
         x0 = self.problem.x0
@@ -141,7 +167,7 @@ class _Search:
         if not problem.turning and not (prior.signed and prior.kind == "sparse"):
             yield np.ones(problem.n)
         if prior.signed:
-            yield from spectral_vectors(self.data)
+            yield from map(self._everywhere, spectral_vectors(self.data))
             yield problem.rng.standard_normal(problem.n)
 
     # -- answers ----------------------------------------------------------------------------------------------------
@@ -185,9 +211,21 @@ class _Search:
         return self.best_outcome() if self.best[0] < _FITS and self.problem.m <= self.problem.unknowns else None
 
     def _in_noise(self, estimate: Estimate) -> Outcome | None:
-        if self.best is None or estimate.left < self.best[0]:
-            self.best = estimate.left, estimate, estimate.settled and estimate.left < _EXPLAINED
-        return self.best_outcome() if self.best[2] else None
+        sound = estimate.settled and estimate.left < _EXPLAINED and self._evident(estimate)
+        if self.best is None or (sound, -estimate.left) > (self.best[2], -self.best[0]):
+            self.best = estimate.left, estimate, sound
+        # What is too noisy from one start may not be so from another.
+        near = estimate.square < TRUSTED**2 * float(estimate.x @ estimate.x)
+        return self.best_outcome() if self.best[2] and near else None
+
+    def _evident(self, estimate: Estimate) -> bool:
+        """Whether an estimate explains y beyond chance; a given noise tells this by what it leaves."""
+        problem, y = self.problem, self.problem.y
+        if problem.noise.given:
+            return True
+        left, null = self._residual(estimate.x) * float(np.linalg.norm(y)), float(np.linalg.norm(y - y.mean()))
+        nats = problem.m * math.log(max(null, 1e-300) / max(left, 1e-300))
+        return nats > 0.5 * estimate.freedom * math.log(problem.m) + SPARE_NATS
 
     def best_outcome(self) -> Outcome:
         """The best estimate, with its error."""

@@ -8,8 +8,8 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import Step
 from fastquad.numerics.levenberg_marquardt import Rule
+from fastquad.numerics.line_descent import TransformDescent
 from fastquad.numerics.transform import Transform, Within
-from fastquad.numerics.transform_descent import TransformDescent
 from fastquad.typing import Asks, Float, Indices
 
 _RULE = Rule(max_steps=40, patience=8)
