@@ -28,6 +28,7 @@ from fastquad.reductions import Given, reduced
 from fastquad.solution import Solution, changed
 from fastquad.solvers import METHODS, Method, by_name, load
 from fastquad.solvers.base import Solver
+from fastquad.status import noted
 from fastquad.system import threads
 from fastquad.typing import Float, Number
 
@@ -344,7 +345,7 @@ def _with_bytes_read(solutions: list[Solution], count: int) -> list[Solution]:
     if not count:
         return solutions
     said = f"{count / 1e9:.3g} GB were read from disk."
-    return [replace(solution, message=f"{solution.message} {said}") for solution in solutions]
+    return [replace(solution, message=noted(solution.message, said)) for solution in solutions]
 
 
 def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_threads: int | None = None) -> Number:

@@ -30,6 +30,7 @@ from fastquad.priors.image import Denoiser
 from fastquad.priors.sparse import Sparse
 from fastquad.reductions import Given, Reduction, holds_complex
 from fastquad.solution import Solution
+from fastquad.status import noted
 from fastquad.typing import Number
 
 SIGNALS = ("real", "complex")
@@ -180,9 +181,9 @@ def complex_solution(found: Solution, gauge: str) -> Solution:
     note = ""
     if x.any():
         x, real = _turned(x)
-        note = " x is real." if real else ""
+        note = "x is real." if real else ""
     stderr = None if found.stderr is None else np.linalg.norm(found.stderr.reshape(-1, 2), axis=1)
-    message = found.message.replace("up to sign", f"up to a {gauge}") + note
+    message = noted(found.message.replace("up to sign", f"up to a {gauge}"), note)
     rival = None if found.rival is None else complex_signal(found.rival)
     return replace(found, x=x, support=np.flatnonzero(x), stderr=stderr, message=message, rival=rival)
 
