@@ -104,7 +104,7 @@ class Complex(Reduction):
 
     def problem(self, given: Given) -> Given | None:
         signal = given.signal
-        if signal is None and _decodes_real(given.prior, given.A.n):
+        if signal is None and (_decodes_real(given.prior, given.A.n) or _says_real(given.prior)):
             signal = "real"
         reading = self.reading = read(given.A, given.y, signal)
         if reading.A is given.A:
@@ -127,6 +127,11 @@ class Complex(Reduction):
 def _decodes_real(prior: Any, n: int) -> bool:
     """Whether the signal is the output of a decoder with one real number a coordinate."""
     return isinstance(prior, Generative) and prior.decoder.n == n
+
+
+def _says_real(prior: Any) -> bool:
+    """Whether complex numbers cannot be as a prior says: not negative, or of a few real values."""
+    return isinstance(prior, Prior) and (getattr(prior, "nonnegative", False) or prior.alphabet is not None)
 
 
 def interleaved(x: Any, name: str, n: int) -> Number:
