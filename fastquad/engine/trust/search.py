@@ -45,6 +45,7 @@ class Candidate(NamedTuple):
 
     With `on_start` it must be the start itself, but for rounding; with `near` the start must nearly fit, because a
     relabelling that leaves the matrices as they are leaves the measurements: steps from another would lead anywhere.
+    `freedom` counts the numbers that were fitted to find the start: under noise a fit must be better than they make it.
     """
 
     start: Float
@@ -52,6 +53,7 @@ class Candidate(NamedTuple):
     said: str = ""
     on_start: bool = False
     near: bool = False
+    freedom: int = 0
 
 
 #: Where candidates come from: a name, of the table in `certificate`, and what makes them.
@@ -106,6 +108,12 @@ class Search(Local):
         twin = yield from self.refit(start, candidate.support, limit)
         if twin is None or (candidate.on_start and apart(twin, start) > tol.APART):
             return False
+        if candidate.freedom and self.measure.noisy:
+            W = yield from self.answer.products(twin)
+            left = float(np.linalg.norm(W @ twin - self.problem.y)) / math.sqrt(self.m)
+            nats, by_chance = against_chance(self.problem, self.answer.s + candidate.freedom, left)
+            if nats < by_chance + tol.SPARE_NATS:
+                return False
         return self.another(twin)
 
     @property
