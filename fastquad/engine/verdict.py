@@ -39,7 +39,7 @@ from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.certificate import Certificate, certify, doubt_zero
 from fastquad.engine.trust.evidence import against_chance
-from fastquad.engine.trust.proof import certified_radius, prove
+from fastquad.engine.trust.prove import certified_radius, prove
 from fastquad.engine.trust.search import along_free, to_refute
 from fastquad.engine.trust.tolerances import TRUSTED
 from fastquad.measurements.contractions import Products
