@@ -72,8 +72,6 @@ class InBasis(Prior):
         except ImportError:
             said = "`basis` by the name of a wavelet needs PyWavelets: install fastquad[wavelets]."
             raise ImportError(said) from None
-                "`basis` by the name of a wavelet needs PyWavelets: install fastquad[wavelets]."
-            ) from None
         if self.name not in pywt.wavelist(kind="discrete") or not pywt.Wavelet(self.name).orthogonal:
             raise ValueError(
                 f"`basis` must be 'dct' or the name of an orthogonal wavelet such as 'haar', got {self.name!r}."
