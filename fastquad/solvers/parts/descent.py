@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Again, Reread
-from fastquad.engine.steps import Step
+from fastquad.engine.rounding import exact_enough
+from fastquad.engine.steps import Outcome, Step
 from fastquad.engine.trust.answer import Known
 from fastquad.measurements.contractions import Cells, Factors, Products, Verbs
 from fastquad.measurements.dense.chunks import CHUNK_BYTES
@@ -104,6 +106,13 @@ class Fit(NamedTuple):
         columns = self.W if self.W.shape[1] == self.support.size else None
         return Known(r=self.r, support=self.support, columns=columns, kept=cache.kept)
 
+    def exact(self, problem: Problem, entries: Entries, method: str, cache: GrowingBlock) -> Outcome | None:
+        """The outcome with which it ends the solve, if it fits to rounding with fewer unknowns than measurements."""
+        s = self.support.size
+        if not exact_enough(problem, self.residual) or s - problem.turning >= problem.m:
+            return None
+        return Outcome(self.x, self.residual, free=s, method=method, entries=entries, known=self.known(cache))
+
 
 def fit(
     problem: Problem,
@@ -177,7 +186,7 @@ def fit(
 def _by_transform(problem: Problem, x: Float, rule: Rule, weights: Float | None) -> Asks[Fit]:
     """`fit` on all coordinates by conjugate gradients, with products of the transform alone."""
     B = yield Factors()
-    from fastquad.numerics.transform_descent import TransformDescent
+    from fastquad.numerics.line_descent import TransformDescent
 
     descent = TransformDescent(B, problem.y, x, weights)
     yield Step(descent.x, descent.residual)
@@ -192,7 +201,7 @@ def _by_transform(problem: Problem, x: Float, rule: Rule, weights: Float | None)
 def _by_verbs(problem: Problem, x: Float, rule: Rule, weights: Float | None) -> Asks[Fit]:
     """`fit` on all coordinates by conjugate gradients, with the functions of A alone."""
     forms = yield Verbs()
-    from fastquad.numerics.forms import FormDescent
+    from fastquad.numerics.line_descent import FormDescent
 
     descent = FormDescent(forms, problem.y, x, np.random.default_rng(0), weights)
     yield Reread(forms.uncharged())
