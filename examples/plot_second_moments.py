@@ -89,9 +89,9 @@ print(f"{len(found)} of {tried} maps were found.")
 
 # %%
 # EXACT means that the map fits all moments to rounding, that they determine each of its densities, and that no other
-# map was found that fits. A map that was not found is AMBIGUOUS, STAGNATED or out of time. That is the limit: the landscape
-# of second moments has many valleys, and most maps of this size are not found within seconds. A real map has thousands
-# of voxels, and its search starts from a model of low resolution.
+# map was found that fits. A map that was not found is AMBIGUOUS, STAGNATED or out of time. That is the limit: the
+# landscape of second moments has many valleys, and half of the maps of this size are not found within seconds. A real
+# map has thousands of voxels, and its search starts from a model of low resolution.
 
 # %%
 # What noise of the moments does to a map that was found: the search starts at the true one. The curves are the Fourier
