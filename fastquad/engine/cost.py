@@ -9,6 +9,7 @@ a share of what another one would take. So answers do not depend on the machine,
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from fastquad.engine.requests import Spent, Work
@@ -37,18 +38,27 @@ def seconds(A: Measurements, request: Any) -> float:
     return REQUEST + touched * request.cost(A) * A.nbytes / RATES[where]
 
 
-def within(stage: Asks[T], price: Callable[[Any], float], given: float) -> Asks[T | None]:
-    """A stage that is left, with None, before the request with which it would have cost more than it was given."""
-    spent, answer = 0.0, None
-    while True:
-        try:
-            item = stage.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        if isinstance(item, Contraction):
-            spent += price(item)
-            if spent > given:
-                stage.close()
-                return None
-        answer = yield item
+@dataclass
+class Allowance:
+    """What a stage may spend, in seconds of the model; `over` says that it was left because of it."""
+
+    price: Callable[[Any], float]
+    given: float
+    over: bool = False
+
+    def spent_by(self, stage: Asks[T]) -> Asks[T | None]:
+        """The stage, left with None before the request with which it would cost more than it was given."""
+        spent, answer = 0.0, None
+        while True:
+            try:
+                item = stage.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(item, Contraction):
+                spent += self.price(item)
+                if spent > self.given:
+                    stage.close()
+                    self.over = True
+                    return None
+            answer = yield item

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from fastquad.engine.cost import MULTIPLY_ADDS, within
+from fastquad.engine.cost import MULTIPLY_ADDS, Allowance
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Note, Outcome, Steps
@@ -74,15 +74,14 @@ class Stage(NamedTuple):
     place: str
     when: Callable[[Desk], bool] = lambda desk: True
     given: tuple[Any, ...] = ()
-    #: What it may cost, in seconds of the model of `fastquad.engine.cost`, before it is left for the next.
+    #: What it may cost, in seconds of the model of `fastquad.engine.cost`, before it is left for the others.
     within: Callable[[Desk], float] = lambda desk: math.inf
 
     def run(self, desk: Desk) -> Asks[Outcome | None]:
         """The stage as a generator; its module is imported now."""
         module, function = self.place.split(":")
         stage: Asks[Outcome | None] = getattr(import_module(f"fastquad.solvers.{module}"), function)(desk, *self.given)
-        given = self.within(desk)
-        return stage if given == math.inf else within(stage, desk.problem.price, given)
+        return stage
 
     def applies(self, desk: Desk) -> bool:
         """Whether the stage is tried now."""
@@ -140,7 +139,7 @@ PLAN: tuple[Stage, ...] = (
     Stage("few", "describe", "what is special", "plan:describe"),
     Stage("few", "pursue", "very sparse x", "independent:pursue", within=lambda d: d.by_messages),
     Stage("few", "message passing", "any x", "independent:message_passing", given=(1,)),
-    Stage("few", "pursue", "very sparse x", "independent:pursue"),
+    Stage("few", "pursue", "very sparse x", "independent:pursue", lambda d: bool(d.left)),
     Stage("many", "quick pursuit", "large coordinates", "independent:quick_pursuit", within=lambda d: d.by_descent / 4),
     Stage("many", "likely coordinates", "sparse x", "independent:likely_coordinates"),
     Stage("many", "equations", "known values", "independent:equations", lambda d: d.solvable),
@@ -174,15 +173,21 @@ class Auto(Solver):
 
 def search(problem: Problem, table: tuple[Stage, ...] = PLAN) -> Steps:
     """The outcome of the first stage that ends the solve, or the best at the end of all."""
-    desk = Desk(problem)
+    desk, outcome = Desk(problem), None
     for stage in table:
-        if not stage.applies(desk):
-            continue
-        yield Announced(stage.name)
-        outcome = yield from stage.run(desk)
-        if outcome is not None:
-            break
-    else:
+        if stage.applies(desk):
+            yield Announced(stage.name)
+            allowance = Allowance(problem.price, stage.within(desk))
+            outcome = yield from allowance.spent_by(stage.run(desk))
+            if outcome is not None:
+                break
+            desk.left = [each for each in desk.left if each.place != stage.place]
+            desk.left += [stage] if allowance.over else []
+    # What was left for others that found nothing either goes on now.
+    while outcome is None and desk.left:
+        yield Announced(desk.left[0].name)
+        outcome = yield from desk.left.pop(0).run(desk)
+    if outcome is None:
         outcome = yield from desk.give_up()
     if not desk.looked or exact_enough(problem, outcome.residual):
         return outcome
@@ -208,6 +213,8 @@ class Desk:
     guide: Guide | None = None
     #: AMP's first estimate, and the fit that it led to.
     estimate: Likely | None = None
+    #: Stages that cost more than they were given, and may go on.
+    left: list[Stage] = field(default_factory=list)
     #: Further starts for AMP: the ends of other stages.
     near: list[Float] = field(default_factory=list)
     #: What descents by the verbs ended at, where it is no better than chance.

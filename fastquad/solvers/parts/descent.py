@@ -86,8 +86,8 @@ class BlockProducts(NamedTuple):
 def _pays(problem: Problem, places: Indices) -> bool:
     """Whether it takes less time to keep the block of these places for a few products than to read A for each."""
     kept = problem.m * places.size**2 / 2 * problem.dtype.itemsize / RATES["memory"]
-    gathered = problem.price(Cells(places, places.size))
-    return gathered + _FEW * kept <= _FEW * problem.price(Products(np.ones(problem.n)))
+    gathered, whole = problem.price(Cells(places, places.size)), problem.price(Products(np.ones(problem.n)))
+    return whole == 0 or gathered + _FEW * kept <= _FEW * whole
 
 
 def _products(kept: Kept, where: Indices, z: Float, n_threads: int) -> tuple[Float]:
