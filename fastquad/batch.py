@@ -63,7 +63,7 @@ class SolutionBatch(Sequence[Solution]):
         return table(self._solutions)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field as plain data: for each a list, with one entry a signal."""
+        """Every field as plain data: for each a list, with one entry per signal."""
         each = [solution.to_dict() for solution in self]
         return {name: [said[name] for said in each] for name in (field.name for field in fields(Solution))}
 

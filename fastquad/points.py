@@ -295,7 +295,7 @@ def _noisy(found: NoisyFound, n: int, d: Float, sigma: float, where: str, start:
         status = Status.UNDECIDED
         said = (
             f"Undecided: {n} points on {where} explain the distances; {fit}. But for so few points the noise is too "
-            f"large to rule out that others do: ln evidence is {found.evidence:.3g}, and {np.log(20):.3g} is asked. "
+            f"large to rule out that others do: ln evidence is {found.evidence:.3g}, and {np.log(20):.3g} is needed. "
             "Measure the distances more precisely."
         )
     elif found.explained and error < 0.5:

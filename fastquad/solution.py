@@ -183,7 +183,7 @@ class Solution:
     def __getitem__(self, index: Any) -> Self:
         """Only for type checkers, to which `solve` returns a Solution: `solve(A, Y)[i]` is that of a batch."""
         raise TypeError(
-            "a Solution is the answer for one signal: only that of a batch, y of shape (b, m), has an index."
+            "a Solution has attributes, such as `solution.x`, and no index: only that for y of shape (b, m) has one."
         )
 
     #: Without this, an index would make it iterable.

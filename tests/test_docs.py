@@ -1,5 +1,6 @@
 """The guide is short, complete, and found by the words that people use."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -8,10 +9,10 @@ import pytest
 import fastquad as fq
 from fastquad import points
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.flat import _MOST as MOVED
-from fastquad.engine.trust.proof import _LIKELY, _SEARCHED
 from fastquad.measurements.cluster.placement import _PIECE_BYTES
 from fastquad.numerics.distances import EQUAL
+from fastquad.numerics.transform import sampled_variances
+from fastquad.solvers import plan
 from fastquad.solvers.latent import trust as latent
 from fastquad.solvers.pursuit.tuning import _FEW_MEASUREMENTS
 from fastquad.system.progress import PATIENCE
@@ -69,20 +70,26 @@ QUOTED = (
     ("troubleshooting", r"\| ([\d.]+) \| none of the following", tol.TRUSTED),
     ("troubleshooting", r"\| ([\d.]+) \| m ≤ n and `noise` is not given", tol.TRUSTED_OF_FEW),
     ("troubleshooting", r"\| ([\d.]+) \| the entries of A depend", tol.TRUSTED_STRUCTURED),
-    ("troubleshooting", r"\| ([\d.]+) \| A is a `SparseTensor`", tol.TRUSTED_BOUND),
+    ("troubleshooting", r"\| ([\d.]+) \| A is a `SparseTensor`", tol.CLEARLY_ANOTHER),
     ("troubleshooting", r"\| ([\d.]+) \| the prior is a decoder", latent.TRUSTED),
     ("tutorial", r"gives up after ([\d,]+) steps", fq.TWF.max_iter),
     ("howto-points", r"ends after (\d+) seconds unless", points.MAX_TIME),
     ("howto-points", r"by less than ([\de-]+) of the largest", EQUAL),
     ("command", r"more than (\w+) seconds shows a bar", PATIENCE),
     ("distributed", r"this process, (\d+) MB at a time", _PIECE_BYTES / 2**20),
+    (
+        "measurements",
+        r"from (\d+) draws of the noise",
+        inspect.signature(sampled_variances).parameters["draws"].default,
+    ),
+    ("choosing", r"`lm` \| m above ([\d.]+) n", plan._ALL),
     ("theory", r"For \$m \\le (\d+)\$ the best few thousand", _FEW_MEASUREMENTS),
 )
 #: The same of a page that may also leave it out.
 QUOTED_IF_AT_ALL = (
-    (r"from ([\d.]+) measurements per unknown", _LIKELY),
-    (r"up to (\d+) real unknowns", _SEARCHED),
-    (r"up to n = (\d+)\)", MOVED),
+    (r"from ([\d.]+) measurements per unknown", tol.PROOF_LIKELY),
+    (r"up to (\d+) real unknowns", 4 * tol.SMALL_N),
+    (r"up to n = (\d+)\)", tol.SMALL_N),
     (r"[Bb]elow (0\.\d+): a digit", latent.TRUSTED),
     (r"small coordinates .{0,80}asks? for (0\.\d+)", tol.TRUSTED_OF_FEW),
 )
@@ -107,7 +114,7 @@ def test_thresholds_that_are_quoted_are_those_of_the_code(around, value):
 
 def test_every_error_of_a_success_is_one_of_the_code():
     """Pages said 0.4 where the code had 0.25."""
-    known = {tol.TRUSTED, tol.TRUSTED_OF_FEW, tol.TRUSTED_STRUCTURED, tol.TRUSTED_BOUND, latent.TRUSTED}
+    known = {tol.TRUSTED, tol.TRUSTED_OF_FEW, tol.TRUSTED_STRUCTURED, tol.CLEARLY_ANOTHER, latent.TRUSTED}
     for page in (each for name in LISTS for each in pages(name)):
         said = re.findall(r"error(?: is)? below (0?\.\d+)", " ".join(words(page)))
         assert {number(each) for each in said} <= known, page

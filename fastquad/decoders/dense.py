@@ -96,7 +96,7 @@ class Decoder(BaseDecoder):
     def _check(self) -> None:
         if not self.weights or not len(self.weights) == len(self.biases) == len(self.activations):
             raise ValueError(
-                "`weights`, `biases` and `activations` must have one entry a layer, got "
+                "`weights`, `biases` and `activations` must have one entry per layer, got "
                 f"{len(self.weights)}, {len(self.biases)} and {len(self.activations)}."
             )
         width = self.weights[0].shape[0] if self.weights[0].ndim == 2 else None

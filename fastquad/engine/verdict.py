@@ -38,7 +38,7 @@ from fastquad.engine.rounding import exact_enough, explained, products_affordabl
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.certificate import Certificate, certify, doubt_zero
-from fastquad.engine.trust.evidence import SPARE_NATS, against_chance
+from fastquad.engine.trust.evidence import against_chance
 from fastquad.engine.trust.proof import certified_radius, prove
 from fastquad.engine.trust.search import along_free, to_refute
 from fastquad.engine.trust.tolerances import TRUSTED
@@ -48,6 +48,7 @@ from fastquad.typing import Asks
 
 __all__ = ["TRUSTED", "Verdict", "exact_enough", "judge", "products_affordable"]
 
+_NOTHING_SEEN = "No signal is seen in y beyond its noise."
 _MAY_BE_CHANCE = "There are too few measurements to spare: a wrong signal may fit as well by chance."
 #: The relative residual below which exact data are fitted by a posterior mean as well as its loop goes. Guess.
 PRIOR_FITS = 1e-2
@@ -99,7 +100,7 @@ class _Case:
     def by_chance(self) -> bool:
         """Whether a wrong signal may leave as little."""
         nats, by_chance = against_chance(self.problem, self.free, self.left)
-        return nats < by_chance + SPARE_NATS
+        return nats < by_chance + tol.SPARE_NATS
 
 
 def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -271,7 +272,7 @@ def _stagnated(case: _Case) -> Asks[Verdict | None]:
     step = W[:, S] @ np.linalg.lstsq(W[:, S], W @ outcome.x - problem.y, rcond=1e-10)[0]
     # A step that changes the measurements by less than their noise changes x by less than its error.
     left = case.left
-    return None if float(np.linalg.norm(step)) < tol.BOTTOM * left * math.sqrt(S.size) else stagnated
+    return None if float(np.linalg.norm(step)) < tol.PART * left * math.sqrt(S.size) else stagnated
 
 
 def _in_noise(case: _Case) -> Asks[Verdict]:
@@ -284,6 +285,11 @@ def _in_noise(case: _Case) -> Asks[Verdict]:
         return (yield from _certified(_Case(case.problem, found)))
     if verdict.status is Status.CONVERGED and case.given_up and case.by_chance:
         return Verdict(Status.UNDECIDED, replace(found, note=f"{found.note} {_MAY_BE_CHANCE}".strip()))
+    unknown = found.error is not None and found.error >= tol.CLEARLY_ANOTHER
+    if verdict.status in (Status.AMBIGUOUS, Status.NOISY) and unknown and case.by_chance:
+        # A rival is another signal only if x is one; and zero would be as near to it.
+        note = f"{case.outcome.note} {_NOTHING_SEEN}".strip()
+        return Verdict(Status.NOISY, replace(found, note=note, error=1.0, rival=None))
     prior = case.problem.prior
     if verdict.status is Status.CONVERGED and (prior is None or prior.kind == "sparse"):
         found.proof = yield from certified_radius(case.problem, found.x)

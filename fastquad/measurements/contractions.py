@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from fastquad.measurements.base import Edges, Measurements, along_of, gradient_of, gram_of
-from fastquad.numerics.forms import Forms
-from fastquad.numerics.transform import DenseTransform, Transform
+from fastquad.measurements.dense.layout import LANES
 from fastquad.typing import Float, Indices
+
+if TYPE_CHECKING:
+    from fastquad.numerics.forms import Forms
+    from fastquad.numerics.transform import Transform
 
 #: The answer for a range of measurements: entries for each of them, and a sum over them, or several as a tuple; None
 #: where it has no such part.
@@ -59,6 +62,11 @@ class Contraction:
     def split(self, answer: Any) -> Answer:
         """An answer as a pair: entries for each measurement, and a sum over measurements."""
         return answer, None
+
+    def scaled(self, answer: Float, w: Float) -> Float:
+        """The answer for the matrices `w_i A_i`, from that for A_i: here of rows, one for each measurement."""
+        first = getattr(self, "first", 0)
+        return np.ascontiguousarray((answer.T * w[first : first + len(answer)]).T)
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +404,11 @@ class Cells(Contraction):
     def answer(self, A: Measurements, n_threads: int) -> Float:
         return A._cells(self.members, self.new, n_threads)
 
+    def scaled(self, answer: Float, w: Float) -> Float:
+        lanes = np.zeros((len(answer), 1, LANES))
+        lanes.reshape(-1)[: w.size] = w
+        return answer * lanes
+
 
 @dataclass(frozen=True, slots=True)
 class Compress(Contraction):
@@ -424,7 +437,7 @@ class Compress(Contraction):
 
 @dataclass(frozen=True, slots=True)
 class Sweep(Contraction):
-    """Answered with `r = c − A(zz^T + diag v)` and `S = Σ_i r_i Ã_i`; z, v and c may have a column a signal.
+    """Answered with `r = c − A(zz^T + diag v)` and `S = Σ_i r_i Ã_i`; z, v and c may have a column per signal.
 
     `precise=False` allows float arithmetic where A is stored so.
     """
@@ -476,6 +489,8 @@ class Factors(Contraction):
         if A.by_transform:
             return A._transform(real=True)
         factors = A._factors()
+        from fastquad.numerics.transform import DenseTransform
+
         return DenseTransform(factors) if factors.shape[1] else None
 
 
@@ -507,6 +522,8 @@ class Verbs(Contraction):
         return 0.0
 
     def answer(self, A: Measurements, n_threads: int) -> Forms:
+        from fastquad.numerics.forms import Forms
+
         return Forms(
             A.m, A.n,
             lambda x: A._measure(x, n_threads),

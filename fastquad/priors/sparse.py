@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastquad import arguments
-from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Denoiser, Prior, Seen, Start
 from fastquad.typing import Float, Indices, Number
@@ -161,6 +160,8 @@ class Sparse(Prior):
         return self.support if groups is None else groups.whole(self.support)
 
     def starts(self, seen: Seen) -> list[Start]:
+        from fastquad.numerics.eigen import leading_eigenvector
+
         n, known, groups = seen.n, self._known(seen.n), self.grouping(seen.n)
         if self.nonnegative:
             ones, make = np.ones(n), self.denoiser
@@ -218,11 +219,11 @@ def _labels(groups: Any) -> Any:
     """Labels as an array, index sets as a tuple of arrays; checked."""
     items = list(groups) if not isinstance(groups, str) else []
     if not items:
-        raise ValueError(f"`groups` must be labels, one a coordinate, or a list of index sets, got {groups!r}.")
+        raise ValueError(f"`groups` must be labels, one per coordinate, or a list of index sets, got {groups!r}.")
     if all(np.ndim(item) == 0 for item in items):
         return np.asarray(items)
     if not all(np.ndim(item) == 1 for item in items):
-        raise ValueError("`groups` must be labels, one a coordinate, or a list of index sets, got a mixture.")
+        raise ValueError("`groups` must be labels, one per coordinate, or a list of index sets, got a mixture.")
     sets = tuple(arguments.indices(item, "groups") for item in items)
     count = np.bincount(np.concatenate(sets))
     if count.max() > 1:

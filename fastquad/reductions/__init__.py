@@ -8,7 +8,10 @@ costs nothing where it does not apply: its module is imported where it does.
 from __future__ import annotations
 
 import math
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -18,7 +21,8 @@ from fastquad import arguments
 from fastquad.measurements.base import Measurements
 from fastquad.noise import as_noise
 from fastquad.numerics.symmetry import fixed_direction
-from fastquad.reductions.base import Given, Reduction
+from fastquad.solution import Solution
+from fastquad.system.memory import budget
 from fastquad.typing import Float, Indices
 
 #: The largest rank that is low, as a share of n and at most: from there on factors are no cheaper than matrices.
@@ -30,6 +34,75 @@ EQUAL = 1e-12
 _EPS = float(np.finfo(np.float64).eps)
 # Squares below are rounded to few digits, or to zero.
 _LEAST_SQUARE = 1e-290
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of `solve`: those of the user, or what a reduction made of them."""
+
+    A: Any
+    y: Any
+    prior: Any = None
+    method: Any = "auto"
+    signal: str | None = None
+    x0: Any = None
+    norm: Any = None
+    noise: Any = None
+    outliers: bool = False
+    tol: float = 1e-8
+    max_iter: int | None = None
+    max_passes: float | None = None
+    max_time: float | None = None
+    callback: Callable[[Any], object] | None = None
+    x_true: Any = None
+    memory: int | str | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    n_threads: int | None = None
+    rng: Any = None
+    verbose: int = 0
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the default method was asked for."""
+        return isinstance(self.method, str) and self.method == "auto"
+
+    @property
+    def room(self) -> int:
+        """The memory budget in bytes."""
+        return self.A.memory or budget(self.memory)
+
+    def data(self) -> Float:
+        """y as one row a signal, checked."""
+        return arguments.data(self.y, self.A.m)[0]
+
+    def with_data(self, A: Any, Y: Float, **changes: Any) -> Given:
+        """The same with other measurements, and data with one row a signal."""
+        return replace(self, A=A, y=Y if np.ndim(self.y) > 1 else Y[0], **changes)
+
+    def with_callback(self, seen: Callable[[Any], Any]) -> Given:
+        """The same with a callback that sees the state as `seen` makes it; what is no function is refused by solve."""
+        callback = self.callback
+        if callback is None or not callable(callback):
+            return self
+        return replace(self, callback=lambda state: callback(seen(state)))
+
+    def with_noise(self, change: Callable[[Any], Any], m: int | None = None) -> Given:
+        """The same with the noise of m measurements changed, if it is given."""
+        if self.noise is None:
+            return self
+        return replace(self, noise=change(as_noise(self.noise, self.A.m if m is None else m)))
+
+
+class Reduction(ABC):
+    """A problem said as another one; an object serves one call of `solve`."""
+
+    @abstractmethod
+    def problem(self, given: Given) -> Given | None:
+        """What is solved; None where it is what was given."""
+
+    @abstractmethod
+    def solution(self, found: Solution, i: int) -> Solution:
+        """The answer for the i-th signal, as of what was given."""
 
 
 class Row(NamedTuple):
@@ -87,6 +160,7 @@ def _dense_corner(A: Measurements) -> bool:
     corner = first._block(np.arange(size), np.arange(A.n - size, A.n), 1)[0]
     if np.count_nonzero(corner) < corner.size:
         return False
+    corner = corner / float(np.abs(corner).max())  # the squares of its entries may be no numbers
     # The determinant tells it in a fifth of the time: the least singular value is at least what it would be if all the
     # others had the same size r, for then their product is largest.
     corner = corner / np.abs(corner).max()

@@ -11,7 +11,7 @@ paper's TWF-S), the support estimate, the start and the gradient are restricted 
 negative, each step ends with `max(z, 0)`, and the start is turned to where most of it is positive.
 
 An exact line search takes for t the minimiser of the quartic f(z − t∇f), for which it needs `products(∇f)`: two
-passes a step. In Wirtinger flow the next products are then known by linearity, and one pass remains.
+passes per step. In Wirtinger flow the next products are then known by linearity, and one pass remains.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastquad.reductions.base import Given, Reduction
+from fastquad.reductions import Given, Reduction
 
 
 class Decibels(Reduction):

@@ -18,7 +18,7 @@ GROUP: int = kernels.group
 
 
 def block_rows(n: int, dtype: np.dtype) -> int:
-    """Rows of 8 numbers in a packed block of n×n matrices: one an entry, two an entry of complex ones."""
+    """Rows of 8 numbers in a packed block of n×n matrices: one per entry, two per entry of complex ones."""
     return kernels.entries(n) * (2 if dtype.kind == "c" else 1)
 
 

@@ -381,7 +381,7 @@ def _positions(chosen: Indices, n: int) -> Indices:
 
 
 def _places(places: Any, name: str, shape: tuple[int, ...], bound: int) -> Indices:
-    """Indices from 0 to bound − 1, one an entry."""
+    """Indices from 0 to bound − 1, one per entry."""
     array = np.asarray(places)
     if array.shape != shape or len(shape) != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(
