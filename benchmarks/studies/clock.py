@@ -76,7 +76,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--busy", action="store_true", help="processor time, for a machine that others use; one thread")
     parser.add_argument(
-        "--model", action="store_true", help="the cost of each stage, by the plan's model and the clock"
+        "--model", action="store_true", help="the cost of stages, by the model of the plan and the clock"
     )
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
     options = parser.parse_args()
