@@ -64,6 +64,9 @@ class Problem:
     gauge: str = "sign"
     #: What a request costs, in seconds of the model of `fastquad.engine.cost`.
     price: Callable[[Any], float] = _nothing
+    #: Whether x may also be anywhere, and reversed: images whose transform is measured without masks. See `symmetry` of
+    #: `fastquad.numerics.transform`.
+    movable: bool = False
 
     @property
     def phi(self) -> float:
