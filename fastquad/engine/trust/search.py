@@ -110,8 +110,8 @@ class Search(Local):
             return False
         if candidate.freedom and self.measure.noisy:
             W = yield from self.answer.products(twin)
-            left = float(np.linalg.norm(W @ twin - self.problem.y)) / math.sqrt(self.m)
-            nats, by_chance = against_chance(self.problem, self.answer.s + candidate.freedom, left)
+            level = float(np.linalg.norm(W @ twin - self.problem.y)) / math.sqrt(self.m)
+            nats, by_chance = against_chance(self.problem, self.answer.s + candidate.freedom, level)
             if nats < by_chance + tol.SPARE_NATS:
                 return False
         return self.another(twin)
