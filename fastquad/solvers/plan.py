@@ -204,8 +204,8 @@ class Desk:
     estimate: Likely | None = None
     #: Further starts for AMP: the ends of other stages.
     near: list[Float] = field(default_factory=list)
-    #: What descents by the verbs ended at, where it is no better than chance.
-    by_verbs: Outcome | None = None
+    #: What ends the solve where no other stage does: a fit on all coordinates that is no better than chance.
+    fallback: Outcome | None = None
 
     def __post_init__(self) -> None:
         self.cache = GrowingBlock.within(self.problem)
@@ -339,8 +339,8 @@ class Desk:
         if self.guide is not None:
             return self.guide.give_up(self)
         best = self.best if self.best is not None and promising(self.problem, self.best) else None
-        if self.by_verbs is not None and best is None:
-            return self.by_verbs
+        if self.fallback is not None and best is None:
+            return self.fallback
         notes = []
         if not affordable(self.problem):
             notes.append("AMP was left out: its n×n matrices do not fit in `memory`.")
@@ -376,7 +376,7 @@ def by_verbs(desk: Desk) -> Asks[Outcome | None]:
     outcome = yield from finish.sparser(problem, (yield from search(problem)))
     if outcome.end is End.CONVERGED or problem.matrix_free or not finish.factored(problem):
         return outcome
-    desk.by_verbs = outcome
+    desk.fallback = outcome
     return None
 
 

@@ -168,7 +168,12 @@ def in_noise(desk: Desk, found: Fit, method: str) -> Stage:
         if outcome is not None:
             return outcome
     weighed = yield from weighing.weigh(desk.problem, found, desk.cache)
-    return weighing.verdict(desk.problem, desk.entries, weighed, method)
+    outcome = weighing.verdict(desk.problem, desk.entries, weighed, method)
+    if outcome is None or not desk.problem.noise.given or promising(desk.problem, weighed.fit):
+        return outcome
+    # The noise explains what is left, as it may of a wrong valley, or of a sparse x that all coordinates overfit.
+    desk.fallback = desk.fallback or outcome
+    return None
 
 
 def _turned(desk: Desk, best: Fit) -> Asks[Fit | None]:
