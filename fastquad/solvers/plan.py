@@ -130,6 +130,7 @@ PLAN: tuple[Stage, ...] = (
     Stage("dependent", "pursue", "sparse x", "structured:pursue"),
     # Measurements that count differently
     Stage("weighed", "message passing", "any x", "independent:message_passing", given=(1, 2, 3)),
+    Stage("weighed", "descents", "any x", "structured:descents", lambda d: d.ratio >= 1 and not d.problem.outliers),
     # Independent entries
     Stage("few", "describe", "what is special", "plan:describe"),
     Stage("few", "quick pursuit", "few large coordinates", "independent:quick_pursuit", lambda d: d.shape >= _PURSUIT),
