@@ -278,7 +278,10 @@ def _in_noise(case: _Case) -> Asks[Verdict]:
     """The verdict on signal in noise; if what was taken for noise is signal, on the signal that explains it."""
     from fastquad.engine.trust.in_noise import judge_in_noise
 
-    verdict: Verdict = yield from judge_in_noise(case.problem, case.outcome)
+    problem, model = case.problem, case.outcome.model
+    if model is not None and model.unequal and not (model.reweighs or problem.noise.unequal):
+        problem = replace(problem, noise=model)  # it was learnt for each measurement
+    verdict: Verdict = yield from judge_in_noise(problem, case.outcome)
     found = verdict.outcome
     if found.x is not case.outcome.x and exact_enough(case.problem, found.residual):
         return (yield from _certified(_Case(case.problem, found)))

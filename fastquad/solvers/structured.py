@@ -169,7 +169,8 @@ def in_noise(desk: Desk, found: Fit, method: str) -> Stage:
             return outcome
     weighed = yield from weighing.weigh(desk.problem, found, desk.cache)
     outcome = weighing.verdict(desk.problem, desk.entries, weighed, method)
-    if outcome is None or not desk.problem.noise.given or promising(desk.problem, weighed.fit):
+    noise = desk.problem.noise
+    if outcome is None or not noise.given or noise.reweighs or promising(desk.problem, weighed.fit):
         return outcome
     # The noise explains what is left, as it may of a wrong valley, or of a sparse x that all coordinates overfit.
     desk.fallback = desk.fallback or outcome
