@@ -26,8 +26,7 @@ from fastquad.noise import Noise, as_noise
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
-from fastquad.reductions import reduced
-from fastquad.reductions.base import Given
+from fastquad.reductions import Given, reduced
 from fastquad.solution import Solution, changed
 from fastquad.solvers import METHODS, Method, by_name, load
 from fastquad.solvers.base import Solver
@@ -102,11 +101,12 @@ def solve(
     signal : {"real", "complex"}, optional
         Whether x is real or complex. Default: complex if A or y is, else real. See the page on complex signals.
     x0 : array of shape (n,) or (b, n), optional
-        The start, in place of the method's own.
+        An initial guess, in place of the method's own start.
     norm : float or array of shape (b,), optional
-        ‖x‖, if it is known.
-    noise : float or array of shape (m,), optional
+        The norm ‖x‖, if you know it.
+    noise : float, array of shape (m,), or object of `fastquad.noise`, optional
         The standard deviation of the noise in y: one for all measurements, or one for each. 0 means that there is none.
+        An object such as `fastquad.noise.Poisson()` describes other noise. Default: the level is estimated.
     outliers : bool
         Whether some measurements may be arbitrarily wrong; `Solution.outliers` then lists those that contradict x.
     tol : float
@@ -114,8 +114,8 @@ def solve(
     max_iter : int, optional
         The largest number of steps. Default: that of the method.
     max_passes : float, optional
-        The largest number of passes over A. Without it the default method ends by itself after tens of passes, or a few
-        hundred if nothing is found; with it, or with `noise=0`, it searches on.
+        The largest number of passes over A. Without it the default method ends by itself, after tens of passes, or
+        a few hundred if nothing is found. With it, or with `noise=0`, it searches longer.
     max_time : float, optional
         The number of seconds after which no further step is begun.
     callback : function, optional
@@ -148,7 +148,8 @@ def solve(
 
     Notes
     -----
-    One rule decides what each status means and which answers are a success: see `fastquad.engine.verdict`.
+    One rule decides which answers are a success, whatever the method. The pages "It did not work" and "What success
+    means" list the statuses and what they rest on.
 
     Examples
     --------
@@ -339,7 +340,7 @@ def _with_bytes_read(solutions: list[Solution], count: int) -> list[Solution]:
 
 
 def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_threads: int | None = None) -> Number:
-    """`y_i = x^T A_i x`, or `x^* A_i x` for complex signals, with Gaussian noise on request.
+    """The measurements `y_i = x^T A_i x`, or `x^* A_i x` of complex signals, with Gaussian noise on request.
 
     Parameters
     ----------

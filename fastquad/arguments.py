@@ -104,7 +104,8 @@ def data(y: Any, m: int) -> tuple[Float, bool]:
     """Measurements of one signal or of b as (b, m), and whether they came as a batch."""
     Y = real_array(y, "y")
     if Y.ndim not in (1, 2) or Y.shape[-1] != m or not Y.size:
-        turned = "; a signal a row: give y.T" if Y.ndim == 2 and Y.shape[0] == m else ""
+        turned = "" if Y.ndim != 2 or Y.shape[0] != m else "; one row per signal: give y.T"
+        turned = "; give y[:, 0]" if turned and Y.shape[1] == 1 else turned
         raise ValueError(f"`y` must have shape ({m},) or (b, {m}), got {Y.shape}{turned}.")
     batch = Y.ndim == 2
     Y = Y.reshape(-1, m)

@@ -63,7 +63,7 @@ class SolutionBatch(Sequence[Solution]):
         return table(self._solutions)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field as plain data: for each a list, with one entry a signal."""
+        """Every field as plain data: for each a list, with one entry per signal."""
         each = [solution.to_dict() for solution in self]
         return {name: [said[name] for said in each] for name in (field.name for field in fields(Solution))}
 
@@ -125,7 +125,7 @@ class SolutionBatch(Sequence[Solution]):
 
     @property
     def noise(self) -> list[float | None]:
-        """The noise of each, where it was estimated."""
+        """The noise of each, if it is known."""
         return [solution.noise for solution in self]
 
     @property
@@ -155,12 +155,12 @@ class SolutionBatch(Sequence[Solution]):
 
     @property
     def rival(self) -> list[Number | None]:
-        """Another signal that fits as well as each, where one was found."""
+        """Another signal that fits as well as each, if one was found."""
         return [solution.rival for solution in self]
 
     @property
     def proof(self) -> list[Any]:
-        """The proof of each, where there is one."""
+        """The proof of each, if there is one."""
         return [solution.proof for solution in self]
 
     @property
@@ -170,7 +170,7 @@ class SolutionBatch(Sequence[Solution]):
 
     @property
     def gauge(self) -> list[str]:
-        """What no measurement can tell of each."""
+        """What no measurement can determine of each."""
         return [solution.gauge for solution in self]
 
 

@@ -113,7 +113,7 @@ def load(path: str, name: str) -> np.ndarray:
 
 
 def distances(path: str, *, circle: bool) -> np.ndarray:
-    """The distances in a text of one a line, or of "distance count" lines, the first of which may be "0 n"."""
+    """The distances in a text of one per line, or of "distance count" lines, the first of which may be "0 n"."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of an empty file

@@ -26,7 +26,8 @@ from numpy.typing import ArrayLike
 from fastquad import arguments
 from fastquad.engine.driver import finish
 from fastquad.engine.problem import Problem
-from fastquad.engine.trust.factored import MOST_UNSEEN, Factored
+from fastquad.engine.trust.factored import Factored
+from fastquad.engine.trust.tolerances import MOST_UNSEEN
 from fastquad.engine.verbs import Normals, rows_scaled
 from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
@@ -167,20 +168,21 @@ def diagnose(
     labels: Sequence[str] | None = None,
     n_threads: int | None = None,
 ) -> Diagnosis:
-    """What the measurements A can tell of signals near x: what is unseen, and which measurements are critical.
+    """Which directions near x no measurement of A sees, and which measurements are critical.
 
-    No data are needed: it can be asked before anything is measured, and of measurements that are planned.
+    This needs no data, so it also works for measurements that are only planned.
 
     Parameters
     ----------
     A : array of shape (m, n, n), path of a .npy file or of a packed folder, or Measurements
         Whatever `fastquad.as_measurements` takes.
     x : array of shape (n,), optional
-        Without it x is drawn at random, of a fixed seed. That shows what is unseen near almost all signals; near the
-        signal in question more may be unseen.
+        Without it x is a random signal of a fixed seed. That shows what is unseen near almost all signals. Near
+        your signal more may be unseen.
     noise : float, array of shape (m,), or an object of `fastquad.noise`, optional
-        The standard deviation of each measurement, for the redundancies and for `stderr`. Without it each measurement
-        is taken to have an error of the same share of its terms. What is unseen or critical does not depend on it.
+        The standard deviation of each measurement, for the redundancies and for `stderr`. Without it the error of
+        each measurement is assumed to be the same share of its terms. What is unseen or critical does not depend on
+        it.
     signal : {"real", "complex"}, optional
         Whether x is real or complex, as in `fastquad.solve`.
     labels : list of m str, optional

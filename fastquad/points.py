@@ -38,9 +38,9 @@ PROOF = Proof("enumeration", margin=exact.EQUAL, radius=exact.EQUAL)
 class Points(Solution):
     """The answer of `fastquad.points.line` and `fastquad.points.circle`: a `Solution` whose x are positions.
 
-    `x` (n,) are the positions, ascending from 0. `rival` (n,) is another set of points with the same distances, where
-    there is one, and `rivals` (r, n) are all that were found. `proof` is of the kind "enumeration". `stderr` (n,) are
-    the standard errors of the positions, in the units of the distances; `error` is relative to x.
+    `x` (n,) are the positions, ascending from 0. `rival` (n,) is another set of points with the same distances, if
+    there is one, and `rivals` (r, n) are all that were found. `proof` is of the kind "enumeration". `stderr` (n,)
+    are the standard errors of the positions, in the units of the distances; `error` is relative to x.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def line(
     max_time : float or None
         Seconds after which the search ends, with a status that says so. None: no limit.
     max_nodes : int, optional
-        How many placements of a point are tried at most. It gives the same answer on every machine.
+        The largest number of placements to try. With it, the answer is the same on every machine.
 
     Returns
     -------
@@ -295,7 +295,7 @@ def _noisy(found: NoisyFound, n: int, d: Float, sigma: float, where: str, start:
         status = Status.UNDECIDED
         said = (
             f"Undecided: {n} points on {where} explain the distances; {fit}. But for so few points the noise is too "
-            f"large to rule out that others do: ln evidence is {found.evidence:.3g}, and {np.log(20):.3g} is asked. "
+            f"large to rule out that others do: ln evidence is {found.evidence:.3g}, and {np.log(20):.3g} is needed. "
             "Measure the distances more precisely."
         )
     elif found.explained and error < 0.5:

@@ -21,22 +21,23 @@ G = TypeVar("G")
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """What a proof rests on: no other signal than x has these measurements.
+    """A proof that no other signal than x has these measurements.
 
     Attributes
     ----------
     kind : str
         "dual": with the weights μ, `S = identity·I + Σ μ_i Ã_i` is positive semidefinite, `S x = 0`, and every other
-        eigenvalue is at least `margin`. "lifting": the same, where the measurements determine all of `x x^*`.
+        eigenvalue is at least `margin`. "lifting": the same, if the measurements determine all of `x x^*`.
         "enumeration": all candidates were tried.
     margin : float
-        The least eigenvalue of S off x. Of an enumeration, the difference up to which measurements count as equal.
+        The smallest eigenvalue of S apart from that of x. Of an enumeration: the difference up to which
+        measurements count as equal.
     radius : float
-        Every signal whose measurements agree with y within rounding is as near to x, relative to it.
+        Every signal whose measurements agree with y within rounding is within this relative distance of x.
     weights : array of shape (m,) or None
-        μ, where `kind` is "dual" or "lifting". If y is complex, the weights of Re y_i and Im y_i in turn, (2m,).
+        μ, if `kind` is "dual" or "lifting". If y is complex, the weights of Re y_i and Im y_i in turn, (2m,).
     identity : float
-        The weight of the identity, whose measurement is `norm`²; 0 where `norm` was not given.
+        The weight of the identity, whose measurement is `norm`²; 0 if `norm` was not given.
 
     Examples
     --------
@@ -102,25 +103,25 @@ class Solution:
     support : array of int
         The nonzeros of x.
     noise : float or None
-        The standard deviation of the noise, where the method estimates it.
+        The standard deviation of the noise, as given or estimated; None if it is not known.
     stderr : array of shape (n,) or None
-        The standard errors of x, given that its support is right; None where x is exact or nothing is known of them.
+        The standard errors of x, if its support is right; None if x is exact or nothing is known of them.
     error : float or None
-        The estimated relative distance to the signal; 0 where x is exact, None where nothing is known of it.
+        The estimated relative distance to the signal: 0 if x is exact, None if nothing is known of it.
     outliers : array of int or None
-        The measurements that contradict x, where `outliers=True` was given.
+        The measurements that contradict x, if `outliers=True` was given.
     history : dict of arrays
-        One entry a step: "residual", "n_passes", "elapsed", and "distance" where `x_true` was given.
+        One entry per step: "residual", "n_passes", "elapsed", and "distance" if `x_true` was given.
     elapsed : float
         Seconds.
     rival : array of shape (n,) or None
-        Another signal that fits as well, where one was found: the witness of AMBIGUOUS and UNDETERMINED.
+        Another signal that fits as well, if one was found: the reason for AMBIGUOUS and UNDETERMINED.
     proof : Proof or None
-        What a proof rests on, where there is one; `fastquad.testing.check_proof` checks it again.
+        What the proof rests on, if there is one. `fastquad.testing.check_proof` checks it again.
     noise_model : object or None
-        The model of the noise with what was learnt of it.
+        The model of the noise, with its estimated parameters.
     gauge : str
-        What the measurements cannot tell of x: "sign", "phase", or "phase and conjugation"; for autocorrelations also
+        What no measurement can determine: "sign", "phase", or "phase and conjugation"; for autocorrelations also
         translations and the reflection. `fastquad.distance` takes it as `gauge`.
 
     `bool(solution)` is `success`.
@@ -182,14 +183,14 @@ class Solution:
     def __getitem__(self, index: Any) -> Self:
         """Only for type checkers, to which `solve` returns a Solution: `solve(A, Y)[i]` is that of a batch."""
         raise TypeError(
-            "a Solution is the answer for one signal: only that of a batch, y of shape (b, m), has an index."
+            "a Solution has attributes, such as `solution.x`, and no index: only that for y of shape (b, m) has one."
         )
 
     #: Without this, an index would make it iterable.
     __iter__: ClassVar[None] = None
 
     def to_row(self) -> dict[str, Any]:
-        """What fits in a row of a table: the numbers and words, without arrays; `support` as its size.
+        """A row of a table: the numbers and words, without arrays, and the size of the support.
 
         Examples
         --------
@@ -221,7 +222,7 @@ class Solution:
         return table([self], self.message)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field as plain data, which JSON takes: the status as its name, arrays as lists.
+        """Every field as plain data for JSON: the status as its name, arrays as lists.
 
         Complex arrays become a dict of "real" and "imag".
         """
@@ -302,15 +303,15 @@ def distance(
         Whether the conjugate of x_hat counts as the same signal. It does if real symmetric matrices measure a complex
         signal.
     signed : bool
-        Whether the sign counts, because it is known: `‖x_hat − x‖/‖x‖`.
+        Whether the sign counts, as it does if it is known: `‖x_hat − x‖/‖x‖`.
     gauge : str, optional
-        `Solution.gauge`: everything that the measurements cannot tell, in place of `conjugation`. For an
+        `Solution.gauge`: everything that no measurement can determine, in place of `conjugation`. For an
         autocorrelation (`ShiftTensor`) these are also translations and the reflection.
 
     Returns
     -------
     float, or array of shape (b,)
-        For x = 0 it is 0 where x_hat is zero too, and inf where it is not. NaN in either is at distance NaN.
+        For x = 0 it is 0 if x_hat is zero too, else inf. It is NaN if either has a NaN.
 
     Examples
     --------

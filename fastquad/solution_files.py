@@ -1,6 +1,6 @@
 """Save and load solutions: one `.npz` file of plain arrays and a text in JSON. Nothing that is read is executed.
 
-about        the fields that are numbers and words, one object of JSON a signal
+about        the fields that are numbers and words, one object of JSON per signal
 0.x, 0.support, 0.history.residual, …     the arrays of the first signal, and so on
 """
 

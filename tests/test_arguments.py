@@ -26,7 +26,11 @@ def refused(error, words, *args, **options):
     ("y", "error", "words"),
     [
         (np.ones(39), ValueError, "`y` must have shape (40,) or (b, 40), got (39,)."),
-        (np.ones((40, 3)), ValueError, "`y` must have shape (40,) or (b, 40), got (40, 3); a signal a row: give y.T."),
+        (
+            np.ones((40, 3)),
+            ValueError,
+            "`y` must have shape (40,) or (b, 40), got (40, 3); one row per signal: give y.T.",
+        ),
         (np.ones((1, 1, 40)), ValueError, "`y` must have shape (40,) or (b, 40), got (1, 1, 40)."),
         (np.ones((0, 40)), ValueError, "`y` must have shape (40,) or (b, 40), got (0, 40)."),
         (3.0, ValueError, "`y` must have shape (40,) or (b, 40), got ()."),
@@ -148,7 +152,11 @@ def test_bad_norm(problem, norm, error, words):
     [
         ({"noise": -0.1}, ValueError, "`noise` must be a number, at least 0, got -0.1."),
         ({"noise": np.inf}, ValueError, "`noise` must be a number, at least 0, got inf."),
-        ({"noise": "low"}, TypeError, "`noise` must be a number, at least 0, got 'low'."),
+        (
+            {"noise": "student:4"},
+            TypeError,
+            "`noise` must be a number, an array or a model such as fastquad.noise.Student(...), got 'student:4'.",
+        ),
         ({"tol": -1e-8}, ValueError, "`tol` must be a number, at least 0, got -1e-08."),
         ({"tol": np.nan}, ValueError, "`tol` must be a number, at least 0, got nan."),
         ({"tol": None}, TypeError, "`tol` must be a number, at least 0, got None."),

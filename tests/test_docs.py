@@ -6,6 +6,13 @@ from pathlib import Path
 import pytest
 
 import fastquad as fq
+from fastquad import points
+from fastquad.engine.trust import tolerances as tol
+from fastquad.measurements.cluster.placement import _PIECE_BYTES
+from fastquad.numerics.distances import EQUAL
+from fastquad.solvers.latent import trust as latent
+from fastquad.solvers.pursuit.tuning import _FEW_MEASUREMENTS
+from fastquad.system.progress import PATIENCE
 
 DOCS = Path(__file__).parent.parent / "docs"
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the documentation comes with the sources")
@@ -53,3 +60,59 @@ def test_every_section_of_the_reference_has_a_page_of_the_guide():
     sections = re.findall(r"^(\w[\w ]*)\n-+$", (DOCS / "api.rst").read_text(encoding="utf-8"), re.M)
     assert len(sections) > 5
     assert [section for section in sections if not (DOCS / f"{guide.get(section)}.md").is_file()] == []
+
+
+#: Numbers of the guide, and where the code has them: the page, the words around the number, and its value.
+QUOTED = (
+    ("troubleshooting", r"\| ([\d.]+) \| none of the following", tol.TRUSTED),
+    ("troubleshooting", r"\| ([\d.]+) \| m ≤ n and `noise` is not given", tol.TRUSTED_OF_FEW),
+    ("troubleshooting", r"\| ([\d.]+) \| the entries of A depend", tol.TRUSTED_STRUCTURED),
+    ("troubleshooting", r"\| ([\d.]+) \| A is a `SparseTensor`", tol.CLEARLY_ANOTHER),
+    ("troubleshooting", r"\| ([\d.]+) \| the prior is a decoder", latent.TRUSTED),
+    ("tutorial", r"gives up after ([\d,]+) steps", fq.TWF.max_iter),
+    ("howto-points", r"ends after (\d+) seconds unless", points.MAX_TIME),
+    ("howto-points", r"by less than ([\de-]+) of the largest", EQUAL),
+    ("command", r"more than (\w+) seconds shows a bar", PATIENCE),
+    ("distributed", r"this process, (\d+) MB at a time", _PIECE_BYTES / 2**20),
+    ("theory", r"For \$m \\le (\d+)\$ the best few thousand", _FEW_MEASUREMENTS),
+)
+#: The same of a page that may also leave it out.
+QUOTED_IF_AT_ALL = (
+    (r"from ([\d.]+) measurements per unknown", tol.PROOF_LIKELY),
+    (r"up to (\d+) real unknowns", 4 * tol.SMALL_N),
+    (r"up to n = (\d+)\)", tol.SMALL_N),
+    (r"[Bb]elow (0\.\d+): a digit", latent.TRUSTED),
+    (r"small coordinates .{0,80}asks? for (0\.\d+)", tol.TRUSTED_OF_FEW),
+)
+
+
+def number(words):
+    return {"one": 1.0, "two": 2.0, "three": 3.0}.get(words) or float(words.replace(",", ""))
+
+
+@pytest.mark.parametrize(("page", "around", "value"), QUOTED)
+def test_thresholds_are_those_of_the_code(page, around, value):
+    found = re.findall(around, " ".join(words(page)))
+    assert [number(each) for each in found] == [value]
+
+
+@pytest.mark.parametrize(("around", "value"), QUOTED_IF_AT_ALL)
+def test_thresholds_that_are_quoted_are_those_of_the_code(around, value):
+    for name in LISTS:
+        for page in pages(name):
+            assert {number(each) for each in re.findall(around, " ".join(words(page)))} <= {value}, page
+
+
+def test_every_error_of_a_success_is_one_of_the_code():
+    """Pages said 0.4 where the code had 0.25."""
+    known = {tol.TRUSTED, tol.TRUSTED_OF_FEW, tol.TRUSTED_STRUCTURED, tol.CLEARLY_ANOTHER, latent.TRUSTED}
+    for page in (each for name in LISTS for each in pages(name)):
+        said = re.findall(r"error(?: is)? below (0?\.\d+)", " ".join(words(page)))
+        assert {number(each) for each in said} <= known, page
+
+
+def test_how_long_the_default_searches_is_said_alike():
+    """A page said "thousands of passes", another "tens": it ends after tens, or a few hundred."""
+    said = [" ".join(words("choosing")), " ".join(fq.solve.__doc__.split())]
+    assert all("after tens of passes" in each and "few hundred" in each for each in said)
+    assert not any("thousands of passes" in " ".join(words(page)) for name in LISTS for page in pages(name))

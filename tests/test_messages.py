@@ -1,7 +1,9 @@
 """Messages say what happened, why, and what may help: nothing that was done already, or that cannot be done."""
 
+import importlib.util
 import itertools
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,3 +160,44 @@ def test_matrices_that_are_zero_are_named():
 @pytest.mark.parametrize(("noise", "there"), [(None, True), (1.0, False)])
 def test_exact_data_are_no_advice_where_a_level_is_given(hopeless, noise, there):
     assert ("noise=0" in fq.solve(*hopeless, noise=noise).message) is there
+
+
+COLLECTOR = Path(__file__).parent.parent / "docs" / "_ext" / "messages.py"
+#: Notes that name an option which may help, and why it was not given there.
+MAY_RECOMMEND = {
+    "A longer search was left out: to allow it, give `max_passes`{exact}.": "`persistent` is false without it",
+    "Some measurements are far off the others: they may be outliers, which outliers=True allows for.": "`_weighs`",
+    ", or noise=0 if y is exact": "`noise.given`",
+    "Another signal fits {fits} of {m} measurements to rounding: outliers=True may find it.": "`missed`, `outliers`",
+}
+#: Options that a user may give to be helped.
+OPTIONS = re.compile(r"\b(?:give|pass|try|raise|use) `?(?:noise|prior|x0|norm|max_\w+)`?|outliers=True|noise=0", re.I)
+#: Words of the house, and ways to say things that stumble.
+STUMBLES = re.compile(
+    r"\bis (?:told|asked|said)\b|may be anything|\bmay be had\b|\bcan be had\b|\b(?:number|row|one) a \w+\b"
+)
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    if not COLLECTOR.exists():
+        pytest.skip("the collector comes with the sources")
+    spec = importlib.util.spec_from_file_location("messages", COLLECTOR)
+    collector = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(collector)
+    return collector.sentences()
+
+
+def test_notes_recommend_nothing_that_may_have_been_given(sentences):
+    """What may help is for `advice`, which knows the call."""
+    others = [said for path, said in sentences if path not in ("engine/advice.py", "points.py")]
+    assert [said for said in others if OPTIONS.search(said) and said not in MAY_RECOMMEND] == []
+    assert set(MAY_RECOMMEND) <= set(others)
+
+
+def test_the_table_has_all_sentences_and_they_are_plain(sentences):
+    said = [text for _, text in sentences]
+    assert len(said) > 80
+    assert {status.sentence for status in Status if len(status.sentence.split()) > 4} <= set(said)
+    assert [text for text in said if STUMBLES.search(text)] == []
+    assert [part for text in said for part in re.split(r"[.:;] ", text) if len(part.split()) > 30] == []

@@ -174,7 +174,7 @@ def test_y_and_x0_as_paths(problem, name, way):
 def test_turned_arrays_are_told_how_to_turn(problem):
     with pytest.raises(ValueError, match=r"numpy.moveaxis\(A, -1, 0\)"):
         fq.solve(np.moveaxis(problem.A, 0, -1), problem.y)
-    with pytest.raises(ValueError, match=r"got \(60, 2\); a signal a row: give y.T"):
+    with pytest.raises(ValueError, match=r"got \(60, 2\); one row per signal: give y.T"):
         fq.solve(problem.A, np.stack([problem.y, problem.y], axis=1))
 
 

@@ -94,7 +94,7 @@ def test_tests_do_not_import_from_each_other():
 
 #: What crosses rooms, by its property: these tests are in `tests/` itself. Tests of faults have a folder of their own.
 ACROSS = {
-    "contract", "docs", "docstrings", "examples", "large_n", "messages", "notebook", "objects", "package",
+    "constants", "contract", "docs", "docstrings", "examples", "large_n", "messages", "notebook", "objects", "package",
     "paper_figures", "paper_iterates", "precision", "reading", "rewrites", "sweep", "toys", "vocabulary",
 }  # fmt: skip
 

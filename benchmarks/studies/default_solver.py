@@ -115,7 +115,7 @@ def cells(trials: int, workers: int) -> list[dict]:
     results = run(tasks, workers)
     groups = by_cell(tasks, results, "m", "k")
     table(
-        f"n = 100, default call, {trials} instances a cell: right to 1e-10 (median / maximal passes)",
+        f"n = 100, default call, {trials} instances per cell: right to 1e-10 (median / maximal passes)",
         ["m \\ k", *map(str, range(10, 101, 10))],
         [
             [m, *(
@@ -214,7 +214,7 @@ def pursuit(trials: int, workers: int) -> list[dict]:
         seconds = f"{np.median([r['seconds'] for r in group]):.2f}"
         rows.append([*cell, before, right(group), passes, f"{median_passes(group):.3g}", seconds, wrong])
     header = ["n", "k", "nonzeros", "m", "prototype", "right", "its passes", "passes", "seconds", "wrong successes"]
-    table(f"Very sparse signals, default call, 30 s, {trials} instances a cell", header, rows)
+    table(f"Very sparse signals, default call, 30 s, {trials} instances per cell", header, rows)
     return results
 
 
@@ -323,7 +323,7 @@ def sparse_twf(trials: int, workers: int) -> list[dict]:
 
 
 def torch_flow(A, y, start, max_iter: int, tol: float) -> tuple[float, int]:
-    """TWF as a good user of PyTorch writes it: A symmetrised beforehand, one matrix product a step."""
+    """TWF as a good user of PyTorch writes it: A symmetrised beforehand, one matrix product per step."""
     import torch
 
     m, n, _ = A.shape
@@ -390,7 +390,7 @@ def large(trials: int, workers: int) -> list[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
-    parser.add_argument("--trials", type=int, help="instances a cell; default 20 (12 held-out, 30 under noise)")
+    parser.add_argument("--trials", type=int, help="instances per cell; default 20 (12 held-out, 30 under noise)")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--json", help="write every trial's result here")
     options = parser.parse_args()

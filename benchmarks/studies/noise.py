@@ -340,7 +340,7 @@ def table(title: str, header: list[str], rows: list[list]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
-    parser.add_argument("--trials", type=int, help="instances a cell; default 12, 20 with outliers and unequal noise")
+    parser.add_argument("--trials", type=int, help="instances per cell; default 12, 20 with outliers and unequal noise")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=0, help="which family of instances")
     parser.add_argument("--records", type=Path, help="write every trial's result here, and take what is there")

@@ -58,11 +58,11 @@ class Decoder(BaseDecoder):
     Parameters
     ----------
     weights : sequence of arrays
-        `W_l` of shape (inputs, outputs), one a layer.
+        `W_l` of shape (inputs, outputs), one per layer.
     biases : sequence of arrays
         `b_l` of shape (outputs,).
     activations : sequence of str
-        "softplus", "relu", "tanh", "sigmoid" or "identity", one a layer.
+        "softplus", "relu", "tanh", "sigmoid" or "identity", one per layer.
     dtype : float32 or float64
         What it computes in.
 
@@ -96,7 +96,7 @@ class Decoder(BaseDecoder):
     def _check(self) -> None:
         if not self.weights or not len(self.weights) == len(self.biases) == len(self.activations):
             raise ValueError(
-                "`weights`, `biases` and `activations` must have one entry a layer, got "
+                "`weights`, `biases` and `activations` must have one entry per layer, got "
                 f"{len(self.weights)}, {len(self.biases)} and {len(self.activations)}."
             )
         width = self.weights[0].shape[0] if self.weights[0].ndim == 2 else None

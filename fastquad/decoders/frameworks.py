@@ -21,8 +21,8 @@ class TorchDecoder(BaseDecoder):
     Parameters
     ----------
     module : torch.nn.Module
-        Its output may have any shape; it is read as one vector a signal. A complex output is read as Re and Im of each
-        entry in turn, n real numbers in all, as a complex signal of n/2 entries wants it.
+        Its output may have any shape; it is read as one vector per signal. A complex output is read as Re and Im of
+        each entry in turn, n real numbers in all, as a complex signal of n/2 entries wants it.
     n_latent : int
         How many latent numbers it takes.
 

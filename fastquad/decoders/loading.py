@@ -26,15 +26,15 @@ def load(
     ----------
     path : path
     activations : sequence of str, optional
-        One a layer, as for `Decoder`. Needed if the file does not name them, as a safetensors file that `Decoder.save`
-        did not write.
+        One per layer, as for `Decoder`. Needed if the file does not name them, as is the case for a safetensors
+        file that `Decoder.save` did not write.
     dtype : float32 or float64
         The precision of the computation, whatever that of the file.
 
     Raises
     ------
     ValueError
-        Where the file is truncated, corrupt or does not hold a decoder.
+        If the file is truncated, corrupt or does not hold a decoder.
 
     Examples
     --------

@@ -39,13 +39,17 @@ _NOISE = _Way("the level of the noise, if it is known (`noise`)", lambda call: n
 _START = _Way("a start near x, an initial guess (`x0`)", lambda call: not call.x0)
 _SQUARES = _Way("the squares of y, if y are amplitudes |a_i^* x|", lambda call: call.intensities)
 _MORE = _Way("more measurements")
+_OUTLIERS = _Way(
+    "outliers=True, if some of y may be wrong",
+    lambda call: not call.outliers and call.method in ("auto", "lm", "amp"),
+)
 
 #: The ways that may help, by status.
 WAYS: dict[Status, tuple[_Way, ...]] = {
     Status.UNDETERMINED: (_MORE, _AUTO, _PRIOR),
     Status.UNDECIDED: (_MORE, _PRIOR, _NORM),
     Status.AMBIGUOUS: (_Way("more measurements, of another structure"), _PRIOR),
-    Status.NOISY: (_SQUARES, _Way("more measurements, or less noisy ones"), _PRIOR, _NOISE),
+    Status.NOISY: (_SQUARES, _Way("more measurements, or less noisy ones"), _PRIOR, _NOISE, _OUTLIERS),
     Status.STAGNATED: (
         _AUTO,
         _SQUARES,
@@ -54,10 +58,7 @@ WAYS: dict[Status, tuple[_Way, ...]] = {
         _START,
         _NOISE,
         _Way("no `noise`, if it may be larger than given: then it is estimated", lambda call: call.noise),
-        _Way(
-            "outliers=True, if some of y may be wrong",
-            lambda call: not call.outliers and call.method in ("auto", "lm", "amp"),
-        ),
+        _OUTLIERS,
     ),
     Status.EMPTY_SUPPORT: (_Way("a smaller `alpha`"), _Way("start='full'"), _START, _AUTO),
     Status.DIVERGED: (

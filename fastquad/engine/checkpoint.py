@@ -39,7 +39,7 @@ from fastquad.status import Status
 from fastquad.system.records import Journal, Record
 
 FORMAT, VERSION = "fastquad checkpoint", 3
-# The speed of a disk, in bytes a second: an answer that is computed faster than it would be written is not saved.
+# The speed of a disk, in bytes per second: an answer that is computed faster than it would be written is not saved.
 _WRITE_SPEED = 1e9
 # Seconds between two snapshots.
 _INTERVAL = 0.2

@@ -181,7 +181,7 @@ class _Answerer:
             return np.empty(0)
         answer = request.answer(self.A, self.n_threads)
         # What is asked once is kept for all who ask, and nobody's to write to.
-        if not request.once:
+        if not (request.once or request.lent):
             answer = _own(answer)
         self._check(request, answer)
         if request.once:

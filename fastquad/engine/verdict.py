@@ -38,7 +38,7 @@ from fastquad.engine.rounding import exact_enough, explained, products_affordabl
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.certificate import Certificate, certify, doubt_zero
-from fastquad.engine.trust.evidence import SPARE_NATS, against_chance
+from fastquad.engine.trust.evidence import against_chance
 from fastquad.engine.trust.proof import certified_radius, prove
 from fastquad.engine.trust.search import along_free, to_refute
 from fastquad.engine.trust.tolerances import TRUSTED
@@ -99,7 +99,7 @@ class _Case:
     def by_chance(self) -> bool:
         """Whether a wrong signal may leave as little."""
         nats, by_chance = against_chance(self.problem, self.free, self.left)
-        return nats < by_chance + SPARE_NATS
+        return nats < by_chance + tol.SPARE_NATS
 
 
 def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
@@ -271,7 +271,7 @@ def _stagnated(case: _Case) -> Asks[Verdict | None]:
     step = W[:, S] @ np.linalg.lstsq(W[:, S], W @ outcome.x - problem.y, rcond=1e-10)[0]
     # A step that changes the measurements by less than their noise changes x by less than its error.
     left = case.left
-    return None if float(np.linalg.norm(step)) < tol.BOTTOM * left * math.sqrt(S.size) else stagnated
+    return None if float(np.linalg.norm(step)) < tol.PART * left * math.sqrt(S.size) else stagnated
 
 
 def _in_noise(case: _Case) -> Asks[Verdict]:

@@ -36,8 +36,8 @@ _FLOAT64, _COMPLEX128 = np.dtype(np.float64), np.dtype(np.complex128)
 class Measurements(ABC):
     """m symmetric n×n matrices `Ã_i`, Hermitian where `dtype` is complex, and their contractions.
 
-    A subclass sets `m`, `n` and `dtype` and implements `matrices`; it overrides the underscored contractions
-    where it knows a faster way. Signals are vectors of shape (n,), or b of them as the columns of (n, b).
+    A subclass sets `m`, `n` and `dtype` and implements `matrices`. It overrides the underscored contractions for
+    which it knows a faster way. Signals are vectors of shape (n,), or b of them as the columns of (n, b).
 
     Examples
     --------

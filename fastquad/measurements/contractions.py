@@ -33,6 +33,8 @@ class Contraction:
     kept: ClassVar[bool] = True
     #: Whether A is read for it only once in a solve.
     once: ClassVar[bool] = False
+    #: Whether the answer is only read, and may be what A holds.
+    lent: ClassVar[bool] = False
     #: Whether it only reads ahead for the requests that follow.
     ahead: ClassVar[bool] = False
     #: Whether the answer is computed from A's entries, so that it is not finite where A is not.
@@ -385,6 +387,8 @@ class Cells(Contraction):
     members: Indices
     new: int
 
+    lent = True
+
     def cost(self, A: Measurements) -> float:
         new, members = self.members[: self.new], self.members
         return A.share_of_block(new[new >= 0], members[members >= 0])
@@ -420,7 +424,7 @@ class Compress(Contraction):
 
 @dataclass(frozen=True, slots=True)
 class Sweep(Contraction):
-    """Answered with `r = c − A(zz^T + diag v)` and `S = Σ_i r_i Ã_i`; z, v and c may have a column a signal.
+    """Answered with `r = c − A(zz^T + diag v)` and `S = Σ_i r_i Ã_i`; z, v and c may have a column per signal.
 
     `precise=False` allows float arithmetic where A is stored so.
     """

@@ -18,7 +18,7 @@ from fastquad.system.memory import budget
 
 
 def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
-    """A as measurements.
+    """Turn A into measurements.
 
     Parameters
     ----------

@@ -1,14 +1,14 @@
-"""What y is: the measurements of the signal, and how they were disturbed.
+"""Models of the noise in y.
 
-    Gaussian(sigma=None)                            one σ, learnt or given, or one for each measurement
-    Poisson(gain=1, background=0, read=0)           counts, with what the detector adds
+    Gaussian(sigma=None)                            one σ, estimated or given, or one for each measurement
+    Poisson(gain=1, background=0, read=0)           counts, with the background and the noise of the detector
     Quantised(step)                                 rounded to multiples of a step
     Student(dof, sigma=None)                        heavy tails
-    Outliers(share=None, sigma=None, of=None)       some measurements may be anything
+    Outliers(share=None, sigma=None, of=None)       some measurements wrong by any amount
 
-`noise=` of `fastquad.solve` takes one of them, or a number or an array, which stand for Gaussian noise. Each is a
-likelihood with the verbs of `fastquad.noise.base`; no method asks which one it is. A model of your own is one more
-file with one more class, and a row in `MODELS` if the command line is to know its name.
+`noise=` of `fastquad.solve` takes one of them, or a number or an array, which mean Gaussian noise. Each is a likelihood
+with the methods of `fastquad.noise.base`. No solver depends on which one it is. A model of your own is one more file
+with one more class, and a row in `MODELS` if the command line should know its name.
 """
 
 import sys
@@ -87,5 +87,8 @@ def from_words(text: str) -> Noise | float:
 
 def as_noise(value: Any, m: int, outliers: Any = False) -> Noise:
     """The model that the user gave for m measurements: an object, a number, an array, or None."""
+    if isinstance(value, str):
+        such = f"fastquad.noise.{MODELS.get(value.partition(':')[0].lower(), 'Poisson')}(...)"
+        raise TypeError(f"`noise` must be a number, an array or a model such as {such}, got {value!r}.")
     found: Noise = value.fitted(m) if isinstance(value, Noise) else Gaussian(arguments.noise(value, m))
     return found.with_outliers() if outliers else found

@@ -22,8 +22,8 @@ class Gaussian(Noise):
     Parameters
     ----------
     sigma : float or array of shape (m,), optional
-        The standard deviation, in the units of y: one for all measurements, or one for each. 0 means that there is no
-        noise. Without it one number is learnt.
+        The standard deviation, in the units of y: one for all measurements, or one for each. 0 means that there is
+        no noise. Default: one number, which is estimated.
 
     Examples
     --------

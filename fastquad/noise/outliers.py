@@ -23,17 +23,17 @@ _NOTHING = 1e-12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Outliers(Noise):
-    """Sound measurements with noise, and a share of up to 40 % that may be anything; `outliers=True` is `Outliers()`.
+    """Measurements with noise, of which up to 40 % may be wrong by any amount; `outliers=True` is `Outliers()`.
 
     Parameters
     ----------
     share : float, optional
-        How many may be outliers; without it it is learnt.
+        The share of outliers. Default: it is estimated.
     sigma : float or array of shape (m,), optional
-        The standard deviation of the noise of sound measurements; without it it is learnt.
+        The standard deviation of the noise of the other measurements. Default: it is estimated.
     of : Noise, optional
-        Another noise of the sound measurements, in place of a Gaussian one: with `noise=Poisson()` and `outliers=True`
-        it is `Outliers(of=Poisson())`.
+        The noise of the other measurements, if it is not Gaussian. `noise=Poisson()` with `outliers=True` means
+        `Outliers(of=Poisson())`.
 
     Examples
     --------

@@ -35,14 +35,15 @@ class Poisson(Noise):
     gain : float or array of shape (m,)
         What one count adds to y, in the units of y.
     background : float or array of shape (m,)
-        What y has on the average without a signal (dark counts, stray light), in the units of y. It is taken away.
+        The mean of y without a signal (dark counts, stray light), in the units of y. It is subtracted.
     read : float or array of shape (m,)
-        The standard deviation of what the detector adds when it is read, in the units of y.
+        The standard deviation of the noise that reading the detector adds, in the units of y.
 
     Notes
     -----
-    x^* A_i x must not be negative: matrices that are not positive semidefinite are refused, and complex y. Without read
-    noise so is y < 0. A background that was taken away already, so that some y are negative, has to be added again.
+    x^* A_i x must not be negative, so matrices that are not positive semidefinite are refused, and so is complex y.
+    Without read noise y < 0 is refused as well. If a background was subtracted before, add it to y again and give
+    it as `background`.
 
     Examples
     --------

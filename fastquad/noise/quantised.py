@@ -17,10 +17,10 @@ _SPREAD = 0.8
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Quantised(Noise):
-    """y_i is z_i, rounded to the nearest multiple of `step`.
+    """y_i is z_i rounded to the nearest multiple of `step`.
 
-    If the signal spans several steps, rounding is as good as noise that is uniform and independent of it, of the
-    standard deviation step/√12, and x is found by least squares. `noise` of the solution is that number.
+    If y spans several steps, rounding acts like independent noise with the standard deviation step/√12, and x is
+    found by least squares. `Solution.noise` is that number.
 
     Parameters
     ----------

@@ -22,9 +22,9 @@ class Student(Noise):
     Parameters
     ----------
     dof : float
-        Its degrees of freedom ν: 1 is Cauchy, 4 has tails that are seen in many instruments, 30 is nearly Gaussian.
+        The degrees of freedom ν: 1 is Cauchy, 4 has the tails of many instruments, 30 is nearly Gaussian.
     sigma : float or array of shape (m,), optional
-        The scale, in the units of y; the standard deviation is σ √(ν/(ν − 2)) for ν > 2. Without it it is learnt.
+        The scale, in the units of y; the standard deviation is σ √(ν/(ν − 2)) for ν > 2. Default: it is estimated.
 
     Examples
     --------

@@ -15,16 +15,27 @@ eigenvalues of at least `τ − γ tr(S)`, whatever rounding did.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from fastquad.numerics import lapack
-from fastquad.typing import Float, Number
+from fastquad.typing import Asks, Float, Number
 
 EPS = float(np.finfo(np.float64).eps)
 # The number of earlier steps that L-BFGS remembers: the usual choice; 5 to 20 differ little.
 _MEMORY = 10
+# Guess: the soft maximum is off by log(n)/β, a few percent of the eigenvalues at the last.
+_SHARPNESS = (20.0, 80.0, 320.0)
+# Below this largest eigenvalue of −S off x, in units of B, an eigenvalue more costs more than it is worth.
+_CLEAR = -0.02
+# Evaluations at one sharpness, and the decrease of the soft maximum in three steps below which the next one comes.
+_EVALUATIONS, _SLOW = 24, 2e-3
+# Guess: the λ that minimises is at most so far away, in units of the norm of λ (random matrices: 0.1 to 0.3), and after
+# so many evaluations the gradient tells.
+_FAR, _SETTLED = 1.0, 6
+# The largest part of a step that the first-order model must keep (Armijo), and how often a step is halved.
+_ARMIJO, _HALVINGS = 1e-4, 8
 # The share of a trusted eigenvalue that a bound may stay below what the eigensolver says.
 _SLACK = 1e-6
 # Complex products and sums of a Cholesky factorisation have up to this many times the rounding of real ones.
@@ -104,6 +115,75 @@ class Lbfgs:
         for (step, change, inverse), factor in zip(self.pairs, reversed(factors), strict=True):
             q += (factor - inverse * float(change @ q)) * step
         return -q
+
+
+class Point(NamedTuple):
+    """λ on the way, with S = B − Σ λ_i Ã_i there and the soft maximum of −S off x."""
+
+    lam: Float
+    S: Number
+    soft: Soft
+
+
+class Cone(Protocol):
+    """What a search for S asks for: x̂, the weights b of B, a start λ, weighted sums, inner products, and the part of a
+    gradient along which `S x = 0` holds."""
+
+    unit: Number
+    b: Float
+    start: Float
+
+    def sum(self, mu: Float) -> Asks[Number]: ...
+    def inner(self, D: Number) -> Asks[Float]: ...
+    def kept(self, gradient: Float) -> Float: ...
+
+
+def lowered(case: Cone, searched: bool) -> Asks[tuple[Point, bool]]:
+    """The λ whose S has about the largest least eigenvalue off x, and whether that is positive.
+
+    Unless `searched`, only the start is tried.
+    """
+    complement = Complement(case.unit)
+
+    def at(lam: Float, beta: float) -> Asks[Point]:
+        S = yield from case.sum(case.b - lam)
+        return Point(lam, S, complement.soft_maximum(-S, beta))
+
+    here = yield from at(case.start, _SHARPNESS[0])
+    for beta in _SHARPNESS:
+        memory, curve = Lbfgs(), []
+        here = here._replace(soft=complement.soft_maximum(-here.S, beta)) if beta > _SHARPNESS[0] else here
+        gradient: Float | None = None
+        for _ in range(_EVALUATIONS):
+            if here.soft.largest < _CLEAR or not searched:
+                return here, here.soft.largest < 0
+            curve.append(here.soft.value)
+            if len(curve) > 3 and curve[-4] - curve[-1] < _SLOW:
+                break
+            if gradient is None:
+                gradient = case.kept((yield from case.inner(here.soft.density())))
+            # By convexity no λ has a smaller maximum than the mean, less the gradient times the way there: no proof.
+            left = _FAR * float(np.linalg.norm(gradient) * np.linalg.norm(here.lam))
+            if len(curve) >= _SETTLED and here.soft.mean > left:
+                return here, False
+            step = memory.direction(gradient)
+            slope = float(step @ gradient)
+            if not slope < 0:
+                break
+            there: Point | None = None
+            for halving in range(_HALVINGS):
+                there = yield from at(here.lam + step, beta)
+                if there.soft.value <= here.soft.value + _ARMIJO * slope * 0.5**halving:
+                    break
+                step = step / 2
+                there = None
+            if there is None:
+                break
+            before = gradient
+            gradient = case.kept((yield from case.inner(there.soft.density())))
+            memory.add(step, gradient - before)
+            here = there
+    return here, here.soft.largest < 0
 
 
 def least_eigenvalue(S: Number, off: Number | None = None) -> float:

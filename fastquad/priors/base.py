@@ -155,7 +155,7 @@ class Start(NamedTuple):
 
 
 class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on the method that asks)
-    """What is known of the signal: subclass it for a prior of your own.
+    """What is known of the signal. Subclass it for a prior of your own.
 
     One method is enough, `denoise(b, a)`: the posterior mean and variance of each coordinate of x, given
     `b = a x + sqrt(a) N(0, I)`. `fastquad.testing.check_prior` checks whether it does what AMP expects.

@@ -75,7 +75,7 @@ class Generative(Prior):
         as `fq.decoders.TorchDecoder` or `JaxDecoder`.
     normalize : bool
         Whether only the direction of the decoder's output counts, as in the paper; the norm of the signal is then
-        `solve`'s `norm`, or fitted where that is not given. If not, the signal is the output as it is.
+        the `norm` given to `solve`, or it is fitted. If not, the signal is the output as it is.
 
     Examples
     --------

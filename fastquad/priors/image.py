@@ -23,6 +23,10 @@ from fastquad.typing import Float, Indices, Number
 # The length of the difference that tells the divergence, in units of σ: far above rounding of single precision, and
 # small where a denoiser has thresholds.
 _DIFFERENCE = 0.1
+# Values that differ by less than this share of the largest are one level: of an estimate, and of an answer. Guess.
+_ALIKE, _EQUAL = 0.03, 1e-9
+# The least number of pixels of a level on the average, for the levels to be what is known of an image. Guess.
+_PIXELS = 8
 # The bounds of the divergence of a coordinate: an estimate by a difference may leave those of a posterior mean.
 _LEAST, _MOST = 1e-4, 1.0
 
@@ -104,11 +108,26 @@ class Denoiser(Prior):
         return [Start(ones, self.denoiser(seen.n, 1.0, seen.phi2), keep=keep, inner=3) for keep in (0.4, 0.7)]
 
     def coordinates(self, z: Float, weight: Float, size: int) -> Indices | Float:
-        return np.arange(z.size)[:size]
+        """The indicators of the levels of z if it is flat in parts, (n, p), else its largest coordinates."""
+        part = _levels(z, _ALIKE)
+        count = int(part.max()) + 1
+        if count <= min(size, z.size // _PIXELS):
+            return np.equal.outer(part, np.arange(count)) / np.sqrt(np.bincount(part))
+        return super().coordinates(z, weight, size)
 
     def freedom(self, x: Float) -> int:
-        """All numbers of x: what a function leaves open of an image is not known of a single one."""
-        return x.size
+        """The number of levels but zero: of an image that is flat nowhere, all of its pixels."""
+        return int(np.unique(_levels(x, _EQUAL)[x != 0]).size)
+
+    def sparse_form(self, x: Float, every: bool) -> tuple[Float, Float] | None:
+        """The parts where x is flat, and their levels, if that is how it is known."""
+        part = _levels(x, _EQUAL)
+        count = int(part.max()) + 1
+        if count > x.size // _PIXELS:
+            return None
+        C = np.equal.outer(part, np.arange(count)).astype(np.float64)
+        values = C.T @ x / C.sum(axis=0)
+        return C, np.where(np.abs(values) > _EQUAL * np.abs(x).max(), values, 0.0)
 
     def call(self, u: Float, sigma: float) -> Float:
         """f of an image, flat, its answer checked."""
@@ -124,6 +143,15 @@ class Denoiser(Prior):
         if not np.isfinite(answer).all():
             raise ValueError("`f` of `prior` must give finite numbers, got NaN or inf.")
         return np.ascontiguousarray(answer, dtype=image.dtype).reshape(-1).view(np.float64)
+
+
+def _levels(x: Float, share: float) -> Indices:
+    """For each pixel the number of its level: values apart by more than this share of the largest are of two."""
+    order = np.argsort(x, kind="stable")
+    jumps = np.diff(x[order], prepend=x[order[0]]) > share * float(np.abs(x).max(initial=0.0))
+    part = np.empty(x.size, dtype=np.intp)
+    part[order] = np.cumsum(jumps)
+    return part
 
 
 class _Function(Step):

@@ -33,9 +33,9 @@ _LENGTHS = (5, 10, 2, 4, 20)
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseConstant(Prior):
-    """The signal is constant on intervals, of which neither the number nor the places are known.
+    """The signal is constant on intervals. Neither their number nor their places need be known.
 
-    Right for signals with fewer than about m/2 levels, in the order of the coordinates.
+    This works for signals with fewer than about m/2 levels, in the order of the coordinates.
 
     Examples
     --------

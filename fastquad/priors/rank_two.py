@@ -50,18 +50,12 @@ class RankTwo(SpikeSlab):
             v += (1 - keep) * (weight[:, None] * (mu**2 + np.diagonal(C)) - mean**2)
             spread = keep * spread + (1 - keep) * ((weight[:, None] * mu).T @ mu + weight.sum() * C - mean.T @ mean)
             at.weight[:] = np.repeat(weight, 2)
-            self._learn(weight, float(weight @ (np.sum(mu**2, axis=1) + np.trace(C))), phi2)
+            n, total = weight.size, float(weight.sum())
+            second = float(weight @ (np.sum(mu**2, axis=1) + np.trace(C))) / max(2 * total, 1e-300)
+            self._update(total / n, n, 2 * n, second, phi2)
             if not float(np.sum((Z - Z_old) ** 2)) > INNER_TOLERANCE**2 * phi2:
                 break
         self.spread = spread
-
-    def _learn(self, weight: Float, second: float, phi2: float) -> None:
-        """EM, given the weights of the rows and Σ π E|z_j|²."""
-        n, total = weight.size, float(weight.sum())
-        if self.learns:
-            self.rho = float(np.clip(total / n, 2 / n, 1 - 1e-4))
-        expected = phi2 / (2 * n * self.rho)
-        self.s2 = float(np.clip(second / max(2 * total, 1e-300), 0.5 * expected, 2 * expected))
 
 
 def _seen(S: Float, at: Estimate) -> Float:

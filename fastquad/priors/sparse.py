@@ -23,29 +23,29 @@ _ROUNDING = 1e-9
 class Sparse(Prior):
     """Few coordinates of the signal are nonzero.
 
-    Nothing needs to be known of them: most methods learn how many there are. What is known besides makes fewer
-    measurements enough, and goes together: groups without negative values, in which some coordinates are known.
+    You need not know how many: most methods learn it. Whatever else you know reduces the measurements needed, and
+    can be combined, for example groups without negative values.
 
     Parameters
     ----------
     k : int, optional
-        How many are nonzero. SPF and SGN have to be told; for the others it rules out signals that have more.
+        How many are nonzero at most. SPF and SGN need it. For other methods it rules out signals with more.
     support : list of int, optional
-        Where they are: the signal is zero elsewhere. Methods that cannot use it refuse it.
+        The places of the nonzeros: the signal is zero elsewhere. Methods that cannot use this refuse it.
     partial : bool
-        Whether `support` is only a part of them: there the signal is nonzero, elsewhere it may be.
+        Whether `support` is only a part of the places. The signal is nonzero there, and may be nonzero elsewhere.
     nonnegative : bool
-        Whether no coordinate is negative, as of an intensity or a concentration. The sign of x is known then.
+        Whether no coordinate is negative, as for an intensity or a concentration. Then the sign of x is known.
     groups : list of labels, or list of lists of int, optional
-        Coordinates that are zero together: a label for each, equal ones in one group, or the coordinates of each group.
-        Those that are in none are by themselves.
+        Coordinates that are zero together: a label for each coordinate, or a list of the coordinates of each group.
+        A coordinate in no group is a group of its own.
     basis : array of shape (n, p), or str, optional
-        x = D z, and all of the above is said of z. D may be any matrix whose columns are linearly independent, or not;
+        x = D z, and all other arguments describe z. D may be any matrix, with linearly independent columns or not;
         "dct" and, with PyWavelets, the names of wavelets ("haar", "db4") are the orthonormal ones of length n. For
         complex signals D may be complex.
     fixed : dict of int to float, optional
-        Coordinates whose values are known, and these. One that is not zero tells x from −x. The default method and LM
-        use it; methods that cannot refuse it.
+        Coordinates with known values. A value that is not zero determines the sign of x. The default method and LM
+        use it. Other methods refuse it.
 
     Examples
     --------
@@ -218,11 +218,11 @@ def _labels(groups: Any) -> Any:
     """Labels as an array, index sets as a tuple of arrays; checked."""
     items = list(groups) if not isinstance(groups, str) else []
     if not items:
-        raise ValueError(f"`groups` must be labels, one a coordinate, or a list of index sets, got {groups!r}.")
+        raise ValueError(f"`groups` must be labels, one per coordinate, or a list of index sets, got {groups!r}.")
     if all(np.ndim(item) == 0 for item in items):
         return np.asarray(items)
     if not all(np.ndim(item) == 1 for item in items):
-        raise ValueError("`groups` must be labels, one a coordinate, or a list of index sets, got a mixture.")
+        raise ValueError("`groups` must be labels, one per coordinate, or a list of index sets, got a mixture.")
     sets = tuple(arguments.indices(item, "groups") for item in items)
     count = np.bincount(np.concatenate(sets))
     if count.max() > 1:

@@ -7,7 +7,11 @@ costs nothing where it does not apply: its module is imported where it does.
 
 from __future__ import annotations
 
+import math
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -16,7 +20,9 @@ import numpy as np
 from fastquad import arguments
 from fastquad.measurements.base import Measurements
 from fastquad.noise import as_noise
-from fastquad.reductions.base import Given, Reduction
+from fastquad.numerics.symmetry import fixed_direction
+from fastquad.solution import Solution
+from fastquad.system.memory import budget
 from fastquad.typing import Float, Indices
 
 #: The largest rank that is low, as a share of n and at most: from there on factors are no cheaper than matrices.
@@ -25,6 +31,78 @@ MOST_TERMS, TERMS = 16, 1 / 4
 _CORNER = 3
 #: Two rows are equal if their entries, or their products with a random vector, differ by less, relative to their size.
 EQUAL = 1e-12
+_EPS = float(np.finfo(np.float64).eps)
+# Squares below are rounded to few digits, or to zero.
+_LEAST_SQUARE = 1e-290
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of `solve`: those of the user, or what a reduction made of them."""
+
+    A: Any
+    y: Any
+    prior: Any = None
+    method: Any = "auto"
+    signal: str | None = None
+    x0: Any = None
+    norm: Any = None
+    noise: Any = None
+    outliers: bool = False
+    tol: float = 1e-8
+    max_iter: int | None = None
+    max_passes: float | None = None
+    max_time: float | None = None
+    callback: Callable[[Any], object] | None = None
+    x_true: Any = None
+    memory: int | str | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    n_threads: int | None = None
+    rng: Any = None
+    verbose: int = 0
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the default method was asked for."""
+        return isinstance(self.method, str) and self.method == "auto"
+
+    @property
+    def room(self) -> int:
+        """The memory budget in bytes."""
+        return self.A.memory or budget(self.memory)
+
+    def data(self) -> Float:
+        """y as one row a signal, checked."""
+        return arguments.data(self.y, self.A.m)[0]
+
+    def with_data(self, A: Any, Y: Float, **changes: Any) -> Given:
+        """The same with other measurements, and data with one row a signal."""
+        return replace(self, A=A, y=Y if np.ndim(self.y) > 1 else Y[0], **changes)
+
+    def with_callback(self, seen: Callable[[Any], Any]) -> Given:
+        """The same with a callback that sees the state as `seen` makes it; what is no function is refused by solve."""
+        callback = self.callback
+        if callback is None or not callable(callback):
+            return self
+        return replace(self, callback=lambda state: callback(seen(state)))
+
+    def with_noise(self, change: Callable[[Any], Any], m: int | None = None) -> Given:
+        """The same with the noise of m measurements changed, if it is given."""
+        if self.noise is None:
+            return self
+        return replace(self, noise=change(as_noise(self.noise, self.A.m if m is None else m)))
+
+
+class Reduction(ABC):
+    """A problem said as another one; an object serves one call of `solve`."""
+
+    @abstractmethod
+    def problem(self, given: Given) -> Given | None:
+        """What is solved; None where it is what was given."""
+
+    @abstractmethod
+    def solution(self, found: Solution, i: int) -> Solution:
+        """The answer for the i-th signal, as of what was given."""
 
 
 class Row(NamedTuple):
@@ -79,8 +157,15 @@ def _dense_corner(A: Measurements) -> bool:
     if first is A or A.numbers != "memory":
         return False
     size = most_terms(A.n) + 1
-    corner = first.block(np.arange(size), np.arange(A.n - size, A.n), n_threads=1)[0]
-    return int(np.linalg.matrix_rank(corner)) == size and np.count_nonzero(corner) == corner.size
+    corner = first._block(np.arange(size), np.arange(A.n - size, A.n), 1)[0]
+    if np.count_nonzero(corner) < corner.size:
+        return False
+    # The determinant tells it in a fifth of the time: the least singular value is at least what it would be if all the
+    # others had the same size r, for then their product is largest.
+    norm = float(np.linalg.norm(corner))
+    r = norm / math.sqrt(size - 1)
+    least = float(np.abs(np.linalg.det(corner / r))) * r
+    return least > size * _EPS * norm or int(np.linalg.matrix_rank(corner)) == size
 
 
 def most_terms(n: int) -> int:
@@ -93,13 +178,23 @@ def _odd_rows(given: Given) -> bool:
     A = given.A
     if not given.automatic or given.outliers or not A.has_rows:
         return False
-    return as_noise(given.noise, A.m).each_level is not None or bool(next_to_another(corners(A))[0].any())
+    return as_noise(given.noise, A.m).each_level is not None or _some_equal(corners(A))
 
 
 def corners(A: Measurements) -> Float:
     """A few entries of each row, (m, entries), which tell most rows apart."""
     some = min(_CORNER, A.n)
     return A._block(np.arange(some), np.arange(A.n - some, A.n), 1).reshape(A.m, -1)
+
+
+def _some_equal(vectors: Float) -> bool:
+    """Whether two vectors are equal; a projection tells most apart."""
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+    if float(squares.min()) > _LEAST_SQUARE and math.isfinite(float(squares.max())):
+        shown = np.sort((vectors @ fixed_direction(vectors.shape[1])) / np.sqrt(squares))
+        if float((shown[1:] - shown[:-1]).min(initial=math.inf)) > EQUAL * vectors.shape[1]:
+            return False
+    return bool(next_to_another(vectors)[0].any())
 
 
 def next_to_another(vectors: Float) -> tuple[Any, Indices]:

@@ -15,7 +15,7 @@ from fastquad import arguments
 from fastquad.measurements.structured.affine import AffineTensor, LiftedTensor
 from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
-from fastquad.reductions.base import Given, Reduction
+from fastquad.reductions import Given, Reduction
 from fastquad.solution import Solution
 from fastquad.typing import Float
 

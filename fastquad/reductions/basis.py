@@ -18,7 +18,7 @@ from fastquad.measurements.base import Measurements
 from fastquad.measurements.structured.basis import BasisTensor
 from fastquad.priors import basis
 from fastquad.priors.sparse import Coefficients, Sparse
-from fastquad.reductions.base import Given, Reduction
+from fastquad.reductions import Given, Reduction
 from fastquad.solution import Solution, distance
 from fastquad.typing import Number
 

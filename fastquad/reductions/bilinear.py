@@ -12,7 +12,7 @@ import numpy as np
 
 from fastquad import arguments
 from fastquad.measurements.structured.bilinear import BilinearTensor
-from fastquad.reductions.base import Given, Reduction
+from fastquad.reductions import Given, Reduction
 from fastquad.solution import Solution
 from fastquad.typing import Float
 

@@ -28,8 +28,7 @@ from fastquad.priors.base import Prior
 from fastquad.priors.generative import Generative
 from fastquad.priors.image import Denoiser
 from fastquad.priors.sparse import Sparse
-from fastquad.reductions import holds_complex
-from fastquad.reductions.base import Given, Reduction
+from fastquad.reductions import Given, Reduction, holds_complex
 from fastquad.solution import Solution
 from fastquad.typing import Number
 

@@ -24,8 +24,7 @@ from fastquad.measurements.structured.low_rank import LowRankTensor
 from fastquad.measurements.structured.rank_one import RankOneTensor
 from fastquad.measurements.structured.sparse import SparseTensor
 from fastquad.noise import as_noise
-from fastquad.reductions import most_terms
-from fastquad.reductions.base import Given, Reduction
+from fastquad.reductions import Given, Reduction, most_terms
 from fastquad.solution import Solution
 from fastquad.typing import Float, Number
 

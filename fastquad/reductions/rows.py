@@ -20,8 +20,7 @@ import numpy as np
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.chosen import ChosenRows
 from fastquad.noise import Gaussian, Noise, as_noise
-from fastquad.reductions import EQUAL, corners, next_to_another
-from fastquad.reductions.base import Given, Reduction
+from fastquad.reductions import EQUAL, Given, Reduction, corners, next_to_another
 from fastquad.solution import Solution
 from fastquad.typing import Float, Indices
 

@@ -28,11 +28,11 @@ from fastquad.typing import Asks, Float
 class LM(Solver):
     """Levenberg–Marquardt on a given support, or on all coordinates.
 
-    Without a support it uses no prior, and is right for m >= 1.3 n: about 7 passes where gradient methods need
-    hundreds. With a support of s coordinates it reads their s×s block once and nothing more. Starts from `x0`, or from
-    the spectral vector of the support. It stops at a relative residual of 1e-15, or when two steps lower ‖r‖² by less
-    than 1e-12 of it. With noise it has *converged* if the fit is far better than chance and there are at least twice as
-    many measurements as coordinates.
+    Without a support it uses no prior. Use it for m >= 1.3 n: it takes about 7 passes, and gradient methods
+    hundreds. With a support of s coordinates it reads their s×s block once and nothing more. It starts from `x0`,
+    or from the spectral vector of the support. It stops at a relative residual of 1e-15, or when two steps lower
+    ‖r‖² by less than 1e-12 of it. With noise it has *converged* if the fit is far better than chance and there are
+    at least twice as many measurements as coordinates.
 
     Parameters
     ----------

@@ -7,8 +7,8 @@ linearised at x:
     S = the k largest of |x − μ/φ² ∇f(x)|,    ∇f = W^T r/m,
     x ← argmin { ‖2 W z − (y + W x)‖ : z zero outside S },        for r(z) ≈ r + 2 W (z − x) = 2 W z − (W x + y).
 
-Once S is right this is Gauss–Newton, and converges quadratically. One product a step, of a k-sparse x: only the rows of
-its support are read.
+Once S is right this is Gauss–Newton, and converges quadratically. A step takes one product of a k-sparse x: only the
+rows of its support are read.
 """
 
 from __future__ import annotations

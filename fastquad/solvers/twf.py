@@ -11,7 +11,7 @@ paper's TWF-S), the support estimate, the start and the gradient are restricted 
 negative, each step ends with `max(z, 0)`, and the start is turned to where most of it is positive.
 
 An exact line search takes for t the minimiser of the quartic f(z − t∇f), for which it needs `products(∇f)`: two
-passes a step. In Wirtinger flow the next products are then known by linearity, and one pass remains.
+passes per step. In Wirtinger flow the next products are then known by linearity, and one pass remains.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class WF(_Flow):
     """Wirtinger flow: gradient descent from a spectral start, for m comfortably above n.
 
     Stops when ‖r‖/‖y‖ < `tol` (converged), when a step is at most 0.01 tol (μ_t/μ) ‖x‖ (stagnated), or after 4000 steps
-    unless `solve` is given `max_iter`. One pass over A a step.
+    unless `solve` is given `max_iter`. A step takes one pass over A.
 
     Parameters
     ----------
@@ -179,8 +179,9 @@ class TWF(_Flow):
     """Thresholded Wirtinger flow, the paper's method for a sparse signal; k is not needed.
 
     With `prior=fq.Sparse(support=S)` it is the paper's TWF-S. Stops when ‖r‖/‖y‖ < `tol` (converged), when a step is at
-    most 0.01 tol (μ_t/μ) ‖x‖ (stagnated), or after 4000 steps unless `solve` is given `max_iter`. One pass over A a
-    step, two with an exact line search; if few entries of the iterate are nonzero, only their rows are read.
+    most 0.01 tol (μ_t/μ) ‖x‖ (stagnated), or after 4000 steps unless `solve` is given `max_iter`. A step takes one
+    pass over A, or two with an exact line search; if few entries of the iterate are nonzero, only their rows are
+    read.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ _blas_lock = Lock()
 
 
 def set_num_threads(n: int | None) -> None:
-    """Set how many threads fastquad uses where `n_threads` is not given; None goes back to the default.
+    """Set how many threads fastquad uses if `n_threads` is not given; None goes back to the default.
 
     The default is the environment variable FASTQUAD_NUM_THREADS, else the cores that this process may use.
 

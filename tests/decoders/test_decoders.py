@@ -221,8 +221,8 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("weights", "biases", "activations", "message"),
     [
-        ([], [], [], "one entry a layer, got 0, 0 and 0"),
-        ([np.ones((2, 3))], [np.ones(3)], ["tanh", "tanh"], "one entry a layer, got 1, 1 and 2"),
+        ([], [], [], "one entry per layer, got 0, 0 and 0"),
+        ([np.ones((2, 3))], [np.ones(3)], ["tanh", "tanh"], "one entry per layer, got 1, 1 and 2"),
         ([np.ones(3)], [np.ones(3)], ["tanh"], r"`weights\[0\]` must have shape \(inputs, outputs\), got \(3,\)"),
         ([np.ones((2, 3)), np.ones((4, 5))], [np.ones(3), np.ones(5)], ["tanh"] * 2, r"`weights\[1\]`.*\(3, outputs\)"),
         ([np.ones((2, 3))], [np.ones(2)], ["tanh"], r"`biases\[0\]` must have shape \(3,\), got \(2,\)"),

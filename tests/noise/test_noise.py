@@ -2,14 +2,14 @@
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_noise import Laplace
 
 import fastquad as fq
-from fastquad.noise.base import Noise
 from fastquad.testing import check_noise
 
 Z = np.linspace(0.5, 20, 60)
@@ -77,30 +77,6 @@ def test_nobody_asks_which_model_it_is():
 
 
 # -- a model of one's own ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Laplace(Noise):
-    """`y_i = z_i + b·(Laplace noise)`, with a corner of the likelihood that is rounded off."""
-
-    scale: float
-    corner: float = 0.1
-
-    def _t(self, y, z):
-        return (np.asarray(y, float) - z) / self.scale
-
-    def log_likelihood(self, y, z):
-        return -(np.sqrt(self._t(y, z) ** 2 + self.corner**2) - self.corner) - math.log(2 * self.scale)
-
-    def score(self, y, z):
-        t = self._t(y, z)
-        return t / np.sqrt(t**2 + self.corner**2) / self.scale
-
-    def weight(self, y, z):
-        return np.full(np.shape(y), 1 / self.scale**2)
-
-    def downweight(self, y, z):
-        return 1 / np.sqrt(self._t(y, z) ** 2 + self.corner**2)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from images import total_variation
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -608,3 +609,29 @@ def test_a_prior_of_ones_own_with_one_method():
     solution = fq.solve(A, fq.measure(A, x), prior=Normal())
     assert solution.status is fq.Status.EXACT
     assert fq.distance(solution.x, x) < 1e-9
+
+
+# -- denoisers --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("background", [0.0, 0.5])
+def test_flat_images_from_fewer_random_measurements_than_pixels(background):
+    """Exact ones with levels for coordinates; in noise with a right error, whether its level is told or not."""
+    for seed in range(2):
+        rng = np.random.default_rng([seed, 100])
+        image = np.full((16, 16), background)
+        image[3 + seed : 10, 4 : 11 - seed] = 1.0
+        x, prior = image.ravel(), fq.Denoiser(total_variation, (16, 16))
+        A = rng.standard_normal((100, 256, 256))
+        y = fq.measure(A, x)
+        exact = fq.solve(A, y, prior=prior)
+        assert exact.status is fq.Status.EXACT
+        assert fq.distance(exact.x, x) < 1e-9
+        sigma = 0.1 * np.std(y)
+        noisy = y + sigma * rng.standard_normal(100)
+        for level in (sigma, None):
+            solution = fq.solve(A, noisy, prior=prior, noise=level)
+            assert solution.status is fq.Status.CONVERGED
+            true = fq.distance(solution.x, x)
+            assert true < 0.12
+            assert 0.5 < solution.error / true < 2

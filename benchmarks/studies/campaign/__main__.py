@@ -185,7 +185,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", help="one class, or several with commas between them")
     parser.add_argument("--show", action="store_true", help="list what was wrong or refused")
-    parser.add_argument("--save", help="a file for the trials, one a line")
+    parser.add_argument("--save", help="a file for the trials, one per line")
     given = parser.parse_args()
     names = given.only.split(",") if given.only else [name for name in CLASSES if name not in hidden_twins.BY_NAME]
     jobs = [(names[i % len(names)], given.seed, i // len(names)) for i in range(given.count)]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastquad.engine.problem import Problem
+from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.evidence import evidence_of
 from fastquad.engine.trust.gauge import Gauge
 from fastquad.measurements.contractions import Block, Products
@@ -20,18 +21,6 @@ from fastquad.measurements.dense.kept import Kept, among
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import Gram, least_squares, standard_errors
 from fastquad.typing import Asks, Float, Indices
-
-_EPS = float(np.finfo(np.float64).eps)
-# The share of the largest coordinate below which another is likely to be only rounding.
-_TINY = 1e-12
-# The share of the largest measurement below which another is rounding.
-_SMALLEST = 1e-9
-# The number of standard errors from zero at which a coordinate is not rounding.
-_CLEARLY = 10.0
-# The size in bytes of the blocks that are read for products on a few coordinates: the C library has so much at hand.
-_AT_ONCE = 8 << 20
-#: The largest size in bytes of a block that is read for the certificate alone.
-BLOCK_BYTES = 128 << 20
 
 
 class Known(NamedTuple):
@@ -122,7 +111,7 @@ class Answer:
     def look_at(self, others: Indices) -> Asks[None]:
         """Read W on a few more coordinates."""
         if not self.whole:
-            step = max(1, _AT_ONCE // (8 * self.problem.m * self.places.size))
+            step = max(1, (tol.BLOCK_BYTES // 16) // (8 * self.problem.m * self.places.size))
             for start in range(0, others.size, step):
                 some = others[start : start + step]
                 self.W[:, some] = (yield Block(self.places, some)).transpose(0, 2, 1) @ self.x[self.places]
@@ -186,11 +175,11 @@ class Answer:
         squares[self.S] = self.z**2
         scale += np.abs(diagonals) @ squares
         # Give tiny equations a minimal scale: they have hardly any rounding of their own.
-        scale = np.maximum(scale, _SMALLEST * float(scale.max()))
+        scale = np.maximum(scale, tol.ROUNDING * float(scale.max()))
         # What is left is a share of each equation, or as much of all of them: rows that x does not touch have no share.
         share, spare = self.r / scale, max(1, self.problem.m - self.unknowns)
         left = np.minimum(math.sqrt(float(share @ share) / spare) * scale, math.sqrt(float(self.r @ self.r) / spare))
-        delta = np.maximum(np.abs(self.r), np.maximum(left, 8 * _EPS * scale))
+        delta = np.maximum(np.abs(self.r), np.maximum(left, 8 * tol.EPS * scale))
         return np.maximum(delta, max(1e-25 * float(delta.max()), 1e-300))
 
     # -- the clean support -----------------------------------------------------------------------------------
@@ -212,22 +201,22 @@ class Answer:
     def _tiny(self) -> Indices:
         """The positions in S of coordinates as small as rounding."""
         size = self.gauge.norms(self.z, self.S)
-        return np.flatnonzero(size < _TINY * float(size.max(initial=0.0)))
+        return np.flatnonzero(size < tol.TINY * float(size.max(initial=0.0)))
 
     def _rounding(self) -> Indices:
         """The positions in S of coordinates that may be rounding, the likeliest first."""
         m, s, y = self.problem.m, self.unknowns, self.problem.y
         level = max(
-            float(np.linalg.norm(self.r)) / math.sqrt(max(1, m - s)), _EPS * float(np.linalg.norm(y)) / math.sqrt(m)
+            float(np.linalg.norm(self.r)) / math.sqrt(max(1, m - s)), tol.EPS * float(np.linalg.norm(y)) / math.sqrt(m)
         )
         size = self.gauge.norms(self.z, self.S)
         # Bound all standard errors by that of the direction that is seen least.
-        near = np.flatnonzero(2 * self.gram.least * size < _CLEARLY * level)
+        near = np.flatnonzero(2 * self.gram.least * size < tol.CLEARLY * level)
         if near.size == 0:
             return near
         errors = level / 2 * self.gauge.norms(standard_errors(self.pinned, self.gram, near), self.S[near])
         ratio = size[near] / np.maximum(errors, 1e-300)
-        near, ratio = near[ratio < _CLEARLY], ratio[ratio < _CLEARLY]
+        near, ratio = near[ratio < tol.CLEARLY], ratio[ratio < tol.CLEARLY]
         return near[np.argsort(ratio, kind="stable")]
 
     def _without(self, dropped: Indices) -> Asks[bool]:
@@ -239,7 +228,7 @@ class Answer:
         gram = self._part(keep)
         x = self.x.copy()
         x[self.S[dropped]] = 0.0
-        floor = 2 * _EPS * float(np.linalg.norm(y))
+        floor = 2 * tol.EPS * float(np.linalg.norm(y))
         spare = m - self.unknowns
         share = math.sqrt((spare + dropped.size) / spare) if spare > 0 else math.inf
         limit = 2 * max(float(np.linalg.norm(self.r)) * min(share, math.sqrt(m)), floor)
@@ -273,7 +262,7 @@ class Answer:
     def block(self) -> Asks[Float | None]:
         """`Ã_i[P, P]` for the places P of x, read unless it is too large."""
         size = self.places.size
-        if self.held() is None and 8 * self.problem.m * size**2 <= min(BLOCK_BYTES, self.problem.memory // 8):
+        if self.held() is None and 8 * self.problem.m * size**2 <= min(tol.BLOCK_BYTES, self.problem.memory // 8):
             self._block = yield Block(self.places)
         return self._block
 

@@ -36,7 +36,7 @@ from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.certificate import Certificate, Doubt
-from fastquad.engine.trust.evidence import SURE, against_chance, bits_of, short_of
+from fastquad.engine.trust.evidence import against_chance, bits_of, short_of
 from fastquad.engine.trust.factored import Factored
 from fastquad.engine.trust.gauge import Gauge
 from fastquad.engine.verbs import Normals, descend, rows_scaled
@@ -44,7 +44,7 @@ from fastquad.measurements.base import Edges
 from fastquad.measurements.contractions import Factors, Sizes, SparseMatrices, Verbs
 from fastquad.numerics import krylov
 from fastquad.numerics.forms import FormDescent
-from fastquad.numerics.levenberg_marquardt import Rule, turned
+from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.numerics.synchronise import determines
 from fastquad.numerics.transform import sampled_variances
 from fastquad.status import Status
@@ -54,8 +54,6 @@ NOT_SHOWN = (
     "x fits to rounding, but it was not shown that nothing else does. Some direction of x changes the measurements too "
     "little for a test by the transform alone, and a test with matrices does not fit in `memory`."
 )
-# When descents from other starts end.
-_RULE, _SEARCH = Rule(max_steps=120, patience=8, factor=1.02), Rule(max_steps=30, patience=6, factor=1.05)
 _UNSEEN = "It was not shown that the measurements fix every direction of x"
 _TOO_MUCH = "But x leaves more of y than noise of the given level explains."
 _NOT_FITTED = "What x leaves of y may be noise of this size, or x may be a wrong minimum."
@@ -190,7 +188,7 @@ class _Case:
             x *= self.norm / float(np.linalg.norm(x))
             descent = FormDescent(self.forms, self.problem.y, x, self.rng, weights)
             # One that comes near x goes on to x, which takes most of its steps.
-            while not descent.finished(_RULE) and self.away(descent.x) > tol.APART_IN_NOISE:
+            while not descent.finished(tol.TO_ROUNDING) and self.away(descent.x) > tol.APART_IN_NOISE:
                 descent.step()
             far = self.away(descent.x)
             if far > max(apart, tol.APART_IN_NOISE) and self.misfit(descent.r + self.problem.y, delta) < limit:
@@ -205,7 +203,7 @@ class _Case:
         """
         m, n, scaled = self.problem.m, self.problem.n, self.forms.scaled
         # For complex x one vector is not enough: u = ig solves its equation.
-        few = range(1 + self.problem.turning, tol.VECTORS + 1)
+        few = range(1 + self.problem.turning, tol.SEVERAL + 1)
         count = min(few, key=lambda q: _effort(q, (q + 1) * n / (q * m)))
         if (count + 1) * n >= count * m:
             return False
@@ -312,7 +310,7 @@ def twin_by_verbs(problem: Problem, outcome: Outcome) -> Asks[Doubt]:
     case = yield from _case(problem, outcome.x)
     level = np.full(problem.m, max(float(np.std(case.r)), 1e-300))
     delta = level if problem.noise.exact or not problem.noise.given else problem.deviations(case.r)
-    likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + tol.LIKELY / problem.m)
+    likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + tol.FITS / problem.m)
     apart = max(tol.APART_IN_NOISE, tol.FEW_ERRORS * (outcome.error or 0.0))
     # What nothing measures is the prior's alone.
     reason = case.dark() or case.twin(delta, likely, apart)
@@ -327,7 +325,7 @@ def _doubt(case: _Case, delta: Float, apart: float) -> str:
         return dark
     if not case.full_rank(1.0, 1 / delta):
         return f"{_UNSEEN} in this noise."
-    likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + tol.LIKELY / case.problem.m)
+    likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + tol.FITS / case.problem.m)
     if case.problem.matrix_free:
         return case.twin(delta, likely, apart) or case.elsewhere(delta, likely, apart)
     doubt = case.twin(delta, likely, apart)
@@ -388,9 +386,9 @@ def _with_errors(case: _Case, J: Factored, outcome: Outcome, sigma: float, noise
 def _undetermined(case: _Case, J: Factored, outcome: Outcome, directions: Float) -> Asks[tuple[Status, Outcome]]:
     """The verdict where directions are free: which coordinates they move, and another signal that fits as well."""
     moved = np.sqrt(np.sum(directions.reshape(-1, case.gauge.width, directions.shape[1]) ** 2, axis=1))
-    free = np.flatnonzero(np.repeat((moved > tol.TAKES_PART * moved.max(axis=0)).any(axis=1), case.gauge.width))
+    free = np.flatnonzero(np.repeat((moved > tol.PART * moved.max(axis=0)).any(axis=1), case.gauge.width))
     note = f"No measurement determines {case.gauge.names(free)}: {directions.shape[1]} directions of x are free."
-    other = yield from descend(J.normals, case.x + 0.2 * case.norm * directions[:, 0], J.w, _SEARCH, quiet=True)
+    other = yield from descend(J.normals, case.x + 0.2 * case.norm * directions[:, 0], J.w, tol.TO_ROUNDING, quiet=True)
     limit = 4 * _square(case, J) + 1e-20 * float(np.sum((J.w * case.problem.y) ** 2))
     rival = other.x if other.curve[-1] <= limit and case.away(other.x) > tol.TWIN_APART else None
     return Status.UNDETERMINED, _noted(outcome, note, rival=rival)
@@ -435,9 +433,9 @@ def _in_noise(case: _Case, J: Factored, outcome: Outcome, told: Float | None) ->
         return Status.UNDECIDED, _noted(outcome, _NO_SPARE, stderr=outcome.stderr)
     if problem.noise.given:
         outcome = _with_errors(case, J, outcome, 1.0, problem.sigma)
-        if told is None or float(gammaincc(spare / 2, square / 2)) < tol.UNEXPLAINED:
+        if told is None or float(gammaincc(spare / 2, square / 2)) < tol.ALPHA:
             return Status.STAGNATED, _noted(outcome, _TOO_MUCH)
-        bound = square + 2 * SURE
+        bound = square + 2 * tol.SURE
     else:
         sigma = math.sqrt(square / spare)
         # With few degrees of freedom the level itself is uncertain: the variance of Student's distribution.
@@ -447,12 +445,12 @@ def _in_noise(case: _Case, J: Factored, outcome: Outcome, told: Float | None) ->
         if nats < by_chance and not J.normals.determined:
             return Status.STAGNATED, replace(outcome, note=f"{outcome.note} {_NOT_FITTED}".strip())
         # −spare/2 ln RSS of both differ by less.
-        bound = square * math.exp(2 * SURE / spare)
+        bound = square * math.exp(2 * tol.SURE / spare)
     assert outcome.error is not None
-    rival = yield from _rival(case, J, _sure(case, outcome, tol.SURE), bound, outcome.error)
+    rival = yield from _rival(case, J, _sure(case, outcome, tol.SURE_ERRORS), bound, outcome.error)
     if rival is not None:
         return Status.AMBIGUOUS, replace(outcome, rival=rival)
-    return (Status.CONVERGED if outcome.error < tol.TRUSTED_BOUND else Status.NOISY), outcome
+    return (Status.CONVERGED if outcome.error < tol.CLEARLY_ANOTHER else Status.NOISY), outcome
 
 
 def _sure(case: _Case, outcome: Outcome, errors: float) -> NDArray[np.bool_]:
@@ -467,7 +465,7 @@ def _sure(case: _Case, outcome: Outcome, errors: float) -> NDArray[np.bool_]:
 def _rival(case: _Case, J: Factored, sure: NDArray[np.bool_], bound: float, error: float) -> Asks[Float | None]:
     """Another signal for which ‖w r‖² is at most `bound`; None where none was found."""
     problem, far = case.problem, tol.FEW_ERRORS * error
-    apart, nearer = max(tol.PARTS_APART, far), max(tol.APART, far)
+    apart, nearer = max(tol.TWIN_APART, far), max(tol.APART, far)
     edges = yield SparseMatrices()
     for candidate in (problem.completed(image) for _, image in case.images()):
         left = case.forms.measure(candidate) - problem.y
@@ -483,7 +481,7 @@ def _rival(case: _Case, J: Factored, sure: NDArray[np.bool_], bound: float, erro
     for start, beyond in starts:
         if case.away(start) <= beyond:
             continue
-        end = yield from descend(J.normals, start, J.w, _SEARCH, quiet=True)
+        end = yield from descend(J.normals, start, J.w, tol.TO_ROUNDING, quiet=True)
         if end.curve[-1] <= bound and case.away(end.x) > beyond:
             return end.x
     return None

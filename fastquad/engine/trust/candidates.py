@@ -1,10 +1,8 @@
 """Where other signals may be: generators of candidates, which `fastquad.engine.trust.search` refits and compares.
 
 lines          x plus any multiple of a vector that nothing sees
-exchanged      a zero coordinate takes over from others
 mirrored       −x, where only the linear terms, or a known value, tell it from x
 linear         Qx, for a linear (or antilinear) map Q with Q^T A_i Q = A_i, on the support or on all coordinates
-weak           a part of x with the other sign: nothing couples it to the rest, or nothing that shows
 cancelling     opposite values at two zero coordinates that are measured alike
 moved          x reversed, moved by one, or conjugated
 relabelled     x on other coordinates, some with the other sign
@@ -17,19 +15,16 @@ an invariant subspace, mirrors and shifts.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from itertools import combinations, islice
 
 import numpy as np
 
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.answer import BLOCK_BYTES
 from fastquad.engine.trust.gauge import expand
-from fastquad.engine.trust.search import CHALLENGE, Candidate, Search
+from fastquad.engine.trust.search import Candidate, Search
 from fastquad.measurements.contractions import Block, Compress
 from fastquad.numerics import symmetry
-from fastquad.numerics.independence import left_over
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.numerics.relabelling import nearly_fitting, relabellings
 from fastquad.typing import Asks, Float, Indices, Number
@@ -51,29 +46,10 @@ def lines(case: Search) -> Asks[Iterable[Candidate]]:
     seen, vectors = case.directions(case.scaled(answer.W[:, answer.allowed]), answer.x[answer.allowed])
     starts = [
         answer.x + case.norm * expand(v, answer.allowed, case.problem.n)
-        for v in vectors[seen <= case.measure.need][: tol.LINES]
+        for v in vectors[seen <= case.measure.need][: tol.FEW]
     ]
     # On the line, but for rounding: elsewhere there are others wherever equations are fewer than coordinates.
     return [Candidate(start, _unknown(case, start), on_start=True) for start in starts]
-
-
-def exchanged(case: Search) -> Asks[Iterable[Candidate]]:
-    """x with a value at a zero coordinate whose products are a combination of those of the support."""
-    yield from ()
-    answer = case.answer
-    if answer.outside.size == 0 or not answer.whole or (case.overdetermined and case.seen_everywhere):
-        return _NONE
-    found = []
-    for j in answer.outside[case.spanned()][: tol.COMPARED]:
-        for value in (0.1 * case.norm, -0.1 * case.norm):
-            start = answer.x.copy()
-            start[j] = value
-            found.append(
-                Candidate(
-                    start, answer.S, f"A signal with {case.gauge.names(np.array([j]))} in place of others fits as well."
-                )
-            )
-    return found
 
 
 def mirrored(case: Search) -> Asks[Iterable[Candidate]]:
@@ -139,7 +115,7 @@ def _no_linear_twin(case: Search) -> Asks[bool]:
         return False
     q = symmetry.rows_needed(case.m, answer.unknowns)
     # Allow for the residual: a symmetry may hold only to that accuracy.
-    least = tol.CLEARLY_SEEN if case.measure.noisy else min(tol.HIDDEN * answer.residual, tol.CLEARLY_SEEN)
+    least = tol.PART if case.measure.noisy else min(tol.HIDDEN * answer.residual, tol.PART)
     known = np.concatenate([answer.z[None], gauge.directions(answer.z)])
 
     def shown(rows: Float) -> bool:
@@ -148,7 +124,7 @@ def _no_linear_twin(case: Search) -> Asks[bool]:
     if q == 1 and other is not None and answer.s == case.problem.n and not gauge.count:
         # Leave out its part along x, of which nothing is to be shown.
         rest = other - (np.vdot(other, answer.W) / np.vdot(answer.W, answer.W)) * answer.W
-        if np.vdot(rest, rest) > tol.BEYOND_ROUNDING**2 * np.vdot(other, other) and shown(rest[:, None]):
+        if np.vdot(rest, rest) > tol.ROUNDED**2 * np.vdot(other, other) and shown(rest[:, None]):
             return True
     # Take more rows than needed: they are likelier to prove it, and more clearly.
     for count in (4 * q,) if case.measure.noisy else (q, q + 2):
@@ -170,11 +146,11 @@ def _mapped(case: Search, where: Indices, rows: Float, W: Float) -> Asks[Iterabl
     for c in range(q):
         outside = rows[:, c] - basis @ (basis.T @ rows[:, c])
         total += outside.T @ outside / scale
-    least = tol.UNSEEN_ROUNDED if case.answer.rounded else tol.UNSEEN
-    hidden = min(tol.HIDDEN * case.answer.residual, tol.CLEARLY_SEEN) ** 2
-    limit = tol.CLEARLY_SEEN**2 if case.measure.noisy else max(least, hidden)
+    least = tol.ROUNDING if case.answer.rounded else tol.UNSEEN
+    hidden = min(tol.HIDDEN * case.answer.residual, tol.PART) ** 2
+    limit = tol.PART**2 if case.measure.noisy else max(least, hidden)
     sizes, vectors = np.linalg.eigh(total)
-    null = vectors[:, sizes < limit * q][:, : tol.DIRECTIONS]
+    null = vectors[:, sizes < limit * q][:, : tol.MOST]
     if null.shape[1] == 0:
         return _NONE
     space = np.zeros((problem.n, len(along) + null.shape[1]))
@@ -188,40 +164,12 @@ def _mapped(case: Search, where: Indices, rows: Float, W: Float) -> Asks[Iterabl
     def ends() -> Iterator[Candidate]:
         rng = np.random.default_rng(3)
         support = np.setdiff1d(where, problem.known)
-        for _ in range(tol.TWIN_STARTS):
+        for _ in range(tol.SEVERAL):
             start = rng.standard_normal(space.shape[1])
             start *= float(np.linalg.norm(z)) / float(np.linalg.norm(start))
-            yield Candidate(space @ on_block(problem.y, start, small, CHALLENGE).z, support, near=True)
+            yield Candidate(space @ on_block(problem.y, start, small, tol.CHALLENGE).z, support, near=True)
 
     return ends()
-
-
-def weak(case: Search) -> Asks[Iterable[Candidate]]:
-    """x with the other sign in parts that are hardly coupled to the rest."""
-    answer, problem = case.answer, case.problem
-    small = case.m * answer.places.size**2 <= tol.LOOK_ENTRIES
-    if case.gauge.count or (case.alone and not case.measure.noisy) or not small:
-        return _NONE
-    block = yield from answer.block()
-    if block is None:
-        return _NONE
-    z, scaled = answer.x[answer.places], block / case.delta[:, None, None]
-    close = tol.FITS * case.likely() * math.sqrt(case.m)
-
-    def found() -> Iterator[Candidate]:
-        for turned in symmetry.turned_at_weakest(scaled, z, tol.PARTS):
-            part = np.flatnonzero(turned != z)
-            if np.isin(answer.places[part], problem.known).any():
-                part = np.setdiff1d(np.arange(z.size), part)
-                if np.isin(answer.places[part], problem.known).any():
-                    continue  # known values on both sides tell their signs
-            across, rest = np.delete(scaled[:, part], part, axis=2), np.delete(z, part)
-            change = 4 * np.einsum("ijk,j,k->i", across, z[part], rest, optimize=True)
-            left = float(left_over(case.scaled(answer.columns), change[:, None])[0])
-            if left <= max(close, tol.EXPLAINED_BY_OTHERS * float(np.linalg.norm(change))):
-                yield Candidate(_other_sign(case, answer.places[part]), answer.S)
-
-    return found()
 
 
 # -- other coordinates -----------------------------------------------------------------------------------------------
@@ -263,7 +211,7 @@ def cancelling(case: Search) -> Asks[Iterable[Candidate]]:
     """Opposite values at two coordinates where x is zero, which are measured alike."""
     answer, kinds = case.answer, _kinds(case)
     zero = np.flatnonzero(answer.x[kinds.allowed] == 0)
-    shared = zero[np.bincount(kinds.of[zero], minlength=kinds.of.size)[kinds.of[zero]] > 1][: tol.COMPARED]
+    shared = zero[np.bincount(kinds.of[zero], minlength=kinds.of.size)[kinds.of[zero]] > 1][: tol.SEVERAL]
     if shared.size == 0 or case.gauge.count:
         return _NONE
     yield from answer.look_at(kinds.allowed[shared])
@@ -276,7 +224,7 @@ def cancelling(case: Search) -> Asks[Iterable[Candidate]]:
                 twin = answer.x.copy()
                 twin[kinds.allowed[shared[a]]], twin[kinds.allowed[shared[b]]] = size, -sign * size
                 found.append(Candidate(twin, _unknown(case, twin), near=True))
-    return found[: tol.RELABELLINGS]
+    return found[: tol.MANY]
 
 
 def moved(case: Search) -> Asks[Iterable[Candidate]]:
@@ -297,9 +245,11 @@ def moved(case: Search) -> Asks[Iterable[Candidate]]:
 def relabelled(case: Search) -> Asks[Iterable[Candidate]]:
     """x, or its conjugate, on other entries, some with the other sign, where that leaves the matrices as they are."""
     answer, problem, gauge, kinds = case.answer, case.problem, case.gauge, _kinds(case)
+    if kinds.alone:
+        return _NONE
     members = np.flatnonzero(np.isin(kinds.of, kinds.of[kinds.inside]))
     width = gauge.width
-    if kinds.alone or 8 * case.m * width * members.size**2 > min(BLOCK_BYTES, problem.memory // 8):
+    if 8 * case.m * width * members.size**2 > min(tol.BLOCK_BYTES, problem.memory // 8):
         return _NONE
     # Keep known coordinates in place, and take them last: they determine signs.
     known = problem.known
@@ -312,8 +262,8 @@ def relabelled(case: Search) -> Asks[Iterable[Candidate]]:
     sizes = np.abs(block) if gauge.count else block
     where = np.concatenate([np.searchsorted(members, kinds.inside), members.size + np.arange(known.size)])
     labels = np.concatenate([kinds.of[members], kinds.of.size + np.arange(known.size)])
-    some = symmetry.largest(sizes, tol.MATRICES)
-    found = relabellings(sizes[some], where, labels, tol.LOOSELY * kinds.tolerance)
+    some = symmetry.largest(sizes, tol.MANY)
+    found = relabellings(sizes[some], where, labels, tol.SURE_ERRORS * kinds.tolerance)
     x = gauge.numbers(answer.x)
     at_hand = x[places // width]
     z, rest = at_hand[where[: kinds.inside.size]], at_hand.copy()
@@ -333,7 +283,7 @@ def relabelled(case: Search) -> Asks[Iterable[Candidate]]:
     elsewhere[places // width] = 0.0
 
     def starts() -> Iterator[Candidate]:
-        for twin in islice(nearly_fitting(block, near(), problem.y, limit), tol.RELABELLINGS):
+        for twin in islice(nearly_fitting(block, near(), problem.y, limit), tol.MANY):
             start = elsewhere.copy()
             start[places // width] = twin
             start = gauge.coordinates(start)

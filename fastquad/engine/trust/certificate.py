@@ -36,11 +36,10 @@ from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import candidates
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer, Known
-from fastquad.engine.trust.evidence import SURE, bits_of, evidence_of, log_choices, repeated_bits, short_of
-from fastquad.engine.trust.gauge import NAMED, Gauge, expand
+from fastquad.engine.trust.evidence import bits_of, evidence_of, log_choices, repeated_bits, short_of
+from fastquad.engine.trust.gauge import Gauge, expand
 from fastquad.engine.trust.local import exact_measure, noisy_measure
 from fastquad.engine.trust.search import (
-    CHALLENGE,
     Candidate,
     Search,
     along_free,
@@ -48,18 +47,14 @@ from fastquad.engine.trust.search import (
     starts,
 )
 from fastquad.engine.trust.subsystem import subsystem
-from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
+from fastquad.measurements.contractions import Block, Cells, Diagonals, FirstProducts, Products
+from fastquad.measurements.dense.kept import Kept
 from fastquad.numerics import symmetry
-from fastquad.numerics.levenberg_marquardt import on_block
+from fastquad.numerics.levenberg_marquardt import by_products, on_block
 from fastquad.status import Status
 from fastquad.typing import Asks, Float, Indices
 
 __all__ = ["Certificate", "Known", "Missed", "certify", "doubt_in_noise", "doubt_zero", "missed"]
-
-# When a look at all coordinates ends: where what they leave hardly falls, as from an x that leaves only noise.
-_LOOK = CHALLENGE._replace(bottom=0.05)
-# The least number of matrices in which a value that is common would repeat.
-_ENOUGH_TO_REPEAT = 8
 
 
 class Certificate(NamedTuple):
@@ -122,13 +117,11 @@ def _convolved(case: Search) -> Asks[Iterable[Candidate]]:
 _SOURCES = (
     _convolved,
     candidates.lines,  # laplacians, constant signal
-    candidates.exchanged,  # twin columns, dependent triple
     candidates.mirrored,  # affine weak linear
     candidates.cancelling,  # symmetry off the support
     candidates.moved,  # toeplitz, mirror, complex of real matrices
     candidates.linear,  # two blocks, commuting, householder, invariant subspace
     candidates.linear_anywhere,  # reflection off the support, involution
-    candidates.weak,  # weak coupling, coupling at the noise
     candidates.relabelled,  # exchangeable pair, toeplitz permuted, swapped labels
     subsystem,  # square subsystem, subsystem in a basis
 )
@@ -186,10 +179,10 @@ def _another(case: Search) -> Asks[str]:
 
 def _apart(answer: Answer, delta: Float) -> float:
     """How far another signal is at least: farther than what the rounding of A leaves open of any one coordinate."""
-    sizes = np.sqrt(np.einsum("ij,ij->j", answer.columns, answer.columns))
-    seen = 2 * float(np.linalg.norm(answer.z)) * float(np.median(sizes)) if answer.s else 0.0
+    sizes = np.sort(np.einsum("ij,ij->j", answer.columns, answer.columns))
+    seen = 2 * float(np.linalg.norm(answer.z)) * math.sqrt(float(sizes[sizes.size // 2])) if answer.s else 0.0
     open_to = math.sqrt(float(delta @ delta)) / max(seen, 1e-300)
-    return min(max(tol.APART, tol.TIMES_ROUNDING * open_to), tol.APART_IN_NOISE)
+    return min(max(tol.APART, tol.CLEARLY * open_to), tol.APART_IN_NOISE)
 
 
 def _status(case: Search) -> Status:
@@ -256,7 +249,7 @@ def _continuous(answer: Answer) -> Asks[bool]:
     square somewhere, or another relative sign at one of the joining entries; chance does not compensate for either.
     """
     block = yield from answer.block()
-    if block is None or len(block) < _ENOUGH_TO_REPEAT:
+    if block is None or len(block) < tol.SPARE_ROWS:
         return False
     ordered = np.sort(block[:: max(1, len(block) // 32)], axis=0)
     varied = (ordered[1:] != ordered[:-1]).all(axis=0)
@@ -297,20 +290,20 @@ def doubt_in_noise(
     if not weighed and not problem.noise.given and case.few_count():
         errors = np.maximum(errors, case.robust_errors())
     size, errors_of = (answer.gauge.norms(each, answer.S) for each in (answer.z, errors))
-    case.sure = size > tol.SURE * errors_of
+    case.sure = size > tol.SURE_ERRORS * errors_of
     stderr = np.zeros(problem.n)
     stderr[answer.S] = errors
     # Ignore coordinates that are hardly seen in the norm of x: they may be noise.
     sure = float(np.linalg.norm(answer.z[case.sure]))
-    norm = case.norm if sure > tol.LEAST_SURE * case.norm else max(sure, 1e-3 * case.norm)
+    norm = case.norm if sure > tol.CLEARLY_ANOTHER * case.norm else max(sure, 1e-3 * case.norm)
     error = float(np.linalg.norm(errors)) / norm
     nearer = max(tol.TWIN_APART, tol.FEW_ERRORS / 2 * max(expected or 0.0, error))
     case.measure = case.measure._replace(nearer=min(nearer, away))
     if not reason:
-        reason = case.improvable() or case.unseen() or case.span()[1]
+        reason = case.unseen() or case.span()[1]
         reason = reason or (yield from case.rivals(_SOURCES))
         if not reason and answer.outside.size:
-            small = tol.SURE * float(errors.max(initial=0.0))
+            small = tol.SURE_ERRORS * float(errors.max(initial=0.0))
             from fastquad.engine.trust.flat import another_on_flat
 
             reason, case.twin = yield from another_on_flat(problem, x, small=small)
@@ -346,29 +339,31 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     m, n = problem.m, problem.n
     if m * n * n > (tol.LOOK_ENTRIES if problem.unknowns < m else tol.INDEPENDENT_ENTRIES) or problem.outliers:
         return Missed()
-    block = yield Block(np.arange(n))
-    answer = Answer(problem, x, block @ x, (block @ x) @ x - problem.y)
+    everything = np.arange(n)
+    A = Kept.of(m, everything, (yield Cells(everything, n)))
+    W = A.tensor._apply(x, 1)
+    answer = Answer(problem, x, W, W @ x - problem.y)
     if problem.unknowns < m:
-        better = _better(answer, block)
+        better = _better(answer, A)
         if better is not None:
             return Missed(better)
-    misfit = no_noise(block, answer)
-    if not misfit and block.size <= tol.INDEPENDENT_ENTRIES and not problem.fixed:
-        misfit = fits_most(problem.y, x, block, problem.unknowns, turning=problem.turning)
+    misfit = no_noise(A, answer)
+    if not misfit and m * n * n <= tol.INDEPENDENT_ENTRIES and not problem.fixed:
+        misfit = fits_most(problem.y, x, A.block(everything), problem.unknowns, turning=problem.turning)
     second = 0.0
     if not (problem.fixed or problem.bilinear or problem.rank_two):
-        second = second_signal(problem.y, x, block, answer.r, turning=problem.turning)
+        second = second_signal(problem.y, x, A, answer.r, turning=problem.turning)
     if problem.unknowns >= m or misfit or problem.support is not None or problem.fixed:
         return Missed(misfit=misfit, second=second)
     delta = np.full(m, max(float(np.linalg.norm(answer.r)) / math.sqrt(m), 1e-300))
-    case = Search(answer, np.einsum("ijj->ij", block), delta, noisy_measure(), None)
+    case = Search(answer, (yield Diagonals()), delta, noisy_measure(), None)
     unseen = case.errors()[1]
     if unseen:
         yield from case.witness()
     return Missed(unseen=unseen, second=second, rival=case.twin)
 
 
-def _better(answer: Answer, block: Float) -> Float | None:
+def _better(answer: Answer, A: Kept) -> Float | None:
     """A signal on all coordinates that is far likelier than x, to which a descent from x leads; None if there is none.
 
     Release the values that the user fixed, to test them, but keep those that belong to A.
@@ -379,14 +374,16 @@ def _better(answer: Answer, block: Float) -> Float | None:
     told = getattr(problem.prior, "fixed", None) or {}
     free = np.array([j for j in range(problem.n) if j not in problem.fixed or j in told], dtype=np.intp)
     some = free if free.size < problem.n else None
-    descent = on_block(problem.y, answer.x, block, _LOOK, free=some, turning=problem.turning)
+    descent = by_products(
+        problem.y, answer.x, lambda d: A.tensor._apply(d, 1), tol.CHALLENGE, free=some, turning=problem.turning
+    )
     if problem.prior is not None and problem.prior.alphabet is not None:
         # Of a signal of given values nothing was fitted: all coordinates together must not leave less than of noise.
         gone, spare = max(float(answer.r @ answer.r) - descent.square, 0.0), problem.m - free.size
         chance = fdtrc(free.size, spare, gone / free.size / max(descent.square / spare, 1e-300))
         return descent.z if chance < tol.ALPHA else None
     # All coordinates together leave less in any case: the other signal must be the likelier one for all its freedom.
-    likelier = evidence_of(problem, descent.z, descent.W, descent.r, free) > answer.evidence + SURE
+    likelier = evidence_of(problem, descent.z, descent.W, descent.r, free) > answer.evidence + tol.SURE
     return descent.z if likelier else None
 
 
@@ -432,10 +429,10 @@ def _another_zero(problem: Problem, allowed: Indices) -> Asks[tuple[str, Float |
     y = np.append(np.zeros(m), 1.0)
     rng = np.random.default_rng(2)
     for _ in range(starts(block.size)):
-        descent = on_block(y, rng.standard_normal(n) / math.sqrt(n), block, CHALLENGE)
+        descent = on_block(y, rng.standard_normal(n) / math.sqrt(n), block, tol.CHALLENGE)
         if descent.residual < EXACT_RESIDUAL:
-            largest = np.argsort(-np.abs(descent.z), kind="stable")[:NAMED]
+            largest = np.argsort(-np.abs(descent.z), kind="stable")[: tol.FEW]
             values = ", ".join(f"{descent.z[j]:.3g} at {allowed[j]}" for j in np.sort(largest))
             rival = expand(descent.z, allowed, problem.n)
-            return f"Another signal measures zero, too: {values}{', …' if n > NAMED else ''}.", rival
+            return f"Another signal measures zero, too: {values}{', …' if n > tol.FEW else ''}.", rival
     return "", None

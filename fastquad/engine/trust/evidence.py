@@ -22,26 +22,9 @@ import math
 import numpy as np
 
 from fastquad.engine.problem import Problem
+from fastquad.engine.trust import tolerances as tol
 from fastquad.numerics.gram import gram
 from fastquad.typing import Float, Indices
-
-_EPS = float(np.finfo(np.float64).eps)
-#: The odds below which two explanations cannot be told apart: 20 to 1.
-SURE = math.log(20.0)
-#: The evidence to spare against chance, as the log of the odds.
-SPARE_NATS = 10.0
-#: The bits of evidence to spare: chance is the better explanation in less than one of 2^20 problems.
-SPARE_BITS = 20
-#: The bits of a generic real number that is measured to rounding: 52, less what sums of many terms lose (a guess).
-GENERIC_BITS = 40.0
-# The bits of a measurement below which it takes few values: a guess.
-_FEW_BITS = 10.0
-# The share of the largest measurement up to which two measurements are equal, and multiples of one number: 2^−GENERIC.
-_EQUAL = 2.0**-GENERIC_BITS
-# The entropy of a standard normal number.
-_NORMAL = 0.5 * math.log(2 * math.pi * math.e)
-# The number of multiples of a step up to which numbers are taken for rounded to it.
-_STEPS = 2**20
 
 
 def log_evidence(
@@ -108,7 +91,7 @@ def width_of(y: Float, noise: float) -> float:
     by e for squares of normal numbers. The entropy is that of the gaps between values √m apart (Vasicek's estimate),
     each less the mean of its logarithm by chance, 1/g + ... + 1/m.
     """
-    m = y.size
+    m, normal = y.size, 0.5 * math.log(2 * math.pi * math.e)
     if m < 3:
         return float(np.std(y))
     ordered, i = np.sort(y), np.arange(m)
@@ -116,13 +99,13 @@ def width_of(y: Float, noise: float) -> float:
     low, high = np.maximum(i - k, 0), np.minimum(i + k, m - 1)
     harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, m + 1))])
     logs = np.log(np.maximum(ordered[high] - ordered[low], 1e-300)) + harmonic[m] - harmonic[high - low - 1]
-    least = math.log(max(noise, 1e-300)) + _NORMAL - 0.5
-    return math.exp(float(np.mean(np.maximum(logs, least))) - _NORMAL)
+    least = math.log(max(noise, 1e-300)) + normal - 0.5
+    return math.exp(float(np.mean(np.maximum(logs, least))) - normal)
 
 
 def rounding_floor(columns: Float, z: Float, y: Float) -> float:
     """‖r‖² that rounding alone may leave of a signal with these values and products."""
-    return float(np.sum((8 * _EPS * (np.abs(columns) @ np.abs(z) + np.abs(y))) ** 2))
+    return float(np.sum((8 * tol.EPS * (np.abs(columns) @ np.abs(z) + np.abs(y))) ** 2))
 
 
 def log_choices(n: int, s: int) -> float:
@@ -141,13 +124,16 @@ def bits_of(y: Float, residual: float = 0.0) -> Float:
     size = float(np.abs(y).max(initial=0.0))
     if size == 0.0 or y.size < 2:
         return np.zeros(y.size)
-    keys = np.round(y / (4 * _EQUAL * size))
-    _, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    keys = np.round(y / (4 * size / 2**tol.GENERIC_BITS))
     step = _common_step(np.abs(y) / size)
     # As many steps as a normal distribution of this width has, by the chance that two draws are equal.
     steps = min(float(np.ptp(y)), 2 * math.sqrt(math.pi) * float(np.std(y))) / size / step if step else math.inf
-    generic = min(GENERIC_BITS, -math.log2(min(max(residual, 1e-300), 1.0)))
-    most = min(math.log2(1 + steps), generic) if steps < _STEPS else generic
+    generic = min(tol.GENERIC_BITS, -math.log2(min(max(residual, 1e-300), 1.0)))
+    most = min(math.log2(1 + steps), generic) if steps < 2**tol.SPARE_BITS else generic
+    ordered = np.sort(keys)
+    if (ordered[1:] > ordered[:-1]).all():
+        return np.full(y.size, most)
+    _, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
     repeated = counts[where.reshape(-1)]
     return np.where(repeated > 1, np.minimum(-np.log2(repeated / y.size), most), most)
 
@@ -160,8 +146,8 @@ def short_of(bits: Float, s: int, width: int, choices: float) -> str:
     have another sign. Other signals on the support are few and far between elsewhere; these a search has to find.
     """
     spare = float(bits[: max(0, bits.size - s)].sum())
-    signs = s / width if bits[0] < _FEW_BITS else 0.0
-    needed = signs + choices / math.log(2) + SPARE_BITS
+    signs = s / width if bits[0] < tol.FEW_BITS else 0.0
+    needed = signs + choices / math.log(2) + tol.SPARE_BITS
     if spare >= needed:
         return ""
     return (
@@ -171,12 +157,12 @@ def short_of(bits: Float, s: int, width: int, choices: float) -> str:
 
 
 def repeated_bits(values: Float, size: float) -> float:
-    """−log2 of the chance that two of these numbers, of this size, are equal; GENERIC_BITS where none are."""
+    """−log2 of the chance that two of these numbers, of this size, are equal; tol.GENERIC_BITS where none are."""
     if values.size < 2:
-        return GENERIC_BITS
+        return tol.GENERIC_BITS
     counts = np.unique(np.round(values / (1e-10 * size)), return_counts=True)[1]
     pairs = float(np.sum(counts * (counts - 1.0)))
-    return GENERIC_BITS if pairs == 0 else -math.log2(pairs / (values.size * (values.size - 1.0)))
+    return tol.GENERIC_BITS if pairs == 0 else -math.log2(pairs / (values.size * (values.size - 1.0)))
 
 
 def _squares_seen(columns: Float, norm: float) -> Float:
@@ -187,16 +173,16 @@ def _squares_seen(columns: Float, norm: float) -> Float:
 
 
 def _common_step(sizes: Float) -> float:
-    """The largest number that these, between 0 and 1, are multiples of; 0 if there is none above 1/_STEPS."""
+    """The largest number that these, between 0 and 1, are multiples of; 0 if none is above 2**−SPARE_BITS."""
     step = 0.0
-    for size in np.unique(sizes):
+    for size in np.sort(sizes):
         a, b = float(size), step
-        while b > 1 / _STEPS:
+        while b > 1 / 2**tol.SPARE_BITS:
             a, b = b, a % b
             b = 0.0 if b < 1e-9 or a - b < 1e-9 else b
         if b > 0.0:
             return 0.0
         step = a
-        if 0 < step <= 1 / _STEPS:
+        if 0 < step <= 1 / 2**tol.SPARE_BITS:
             return 0.0
     return step

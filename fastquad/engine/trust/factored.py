@@ -26,12 +26,6 @@ from fastquad.numerics.forms import Forms, JacobianAt
 from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.typing import Asks, Float, Indices
 
-#: The largest number of unseen directions that are looked for.
-MOST_UNSEEN = 200
-# Steps of inverse iteration for each, corrections of a solution by its own residual, and random residuals that show
-# which measurements are critical: with four, one of redundancy 1e-3 passes for one below 1e-6 once in 10^6 times.
-_INVERSE_STEPS, _CORRECTIONS, _PROBES = 4, 3, 4
-
 
 class Factored(JacobianAt):
     """J at x, its rows times the weights w, and the factor of its normal equations with what is held."""
@@ -64,7 +58,7 @@ class Factored(JacobianAt):
     def least_squares(self, target: Float, *rest: Any, **others: Any) -> Float:
         """The d that minimises `‖J d − target‖²`, zero at what is held."""
         d = np.zeros(self.x.size)
-        for _ in range(_CORRECTIONS):
+        for _ in range(tol.SETTLING):
             step = self.factor.solve(self.adjoint(target))
             d, target = d + step, target - self.forward(step)
         return d
@@ -104,23 +98,23 @@ class Factored(JacobianAt):
             if candidates.size:
                 self.factor = self.normals.factor(G, np.concatenate([given, candidates]))
                 confirmed = []
-                for c in candidates[:MOST_UNSEEN]:
+                for c in candidates[: tol.MOST_UNSEEN]:
                     v, seen = self._refined(int(c), positive, bool(diagonal[c] > 0))
-                    if seen <= tol.UNSEEN_BY_VERBS:
+                    if seen <= tol.UNSEEN:
                         found.append(v)
                         confirmed.append(c)
                 given = np.concatenate([given, np.array(confirmed, dtype=np.intp)])
                 if len(confirmed) < candidates.size:
                     self.factor = self.normals.factor(G, given)
                     break
-            if given.size >= n or len(found) >= MOST_UNSEEN:
+            if given.size >= n or len(found) >= tol.MOST_UNSEEN:
                 break
             v = rng.standard_normal(n) / np.sqrt(positive)
-            for _ in range(_INVERSE_STEPS):
+            for _ in range(tol.SETTLING + 1):
                 v = self.factor.solve(positive * v)
                 v /= np.linalg.norm(np.sqrt(positive) * v) or 1.0
             # A vector from the normal equations alone is accurate to the root of rounding.
-            if float(np.linalg.norm(self.forward(v))) > np.sqrt(tol.UNSEEN_BY_VERBS):
+            if float(np.linalg.norm(self.forward(v))) > np.sqrt(tol.UNSEEN):
                 break
             candidates = np.array([int(np.argmax(np.sqrt(positive) * np.abs(v)))])
         self.held = given
@@ -130,7 +124,7 @@ class Factored(JacobianAt):
         """The direction with a one at coordinate c that is seen least, and how much of it is, relative to its terms."""
         v = np.zeros(self.x.size)
         v[c] = 1.0
-        for _ in range(_CORRECTIONS):
+        for _ in range(tol.SETTLING):
             v = v - self.factor.solve(self.adjoint(self.forward(v)))
         size = float(np.linalg.norm(np.sqrt(positive) * v)) if in_terms else 1.0
         return v / np.linalg.norm(v), float(np.linalg.norm(self.forward(v))) / (size or 1.0)
@@ -142,8 +136,9 @@ class Factored(JacobianAt):
         m = self.shape[0]
         rng = np.random.default_rng(8)
         squares = np.zeros(m)
-        for _ in range(_PROBES):
-            squares += self.left(rng.standard_normal(m)) ** 2 / _PROBES
+        # With four, a measurement of redundancy 1e-3 passes for one below 1e-6 once in 10^6 times.
+        for _ in range(4):
+            squares += self.left(rng.standard_normal(m)) ** 2 / 4
         # Squares of residuals of unit data: those that are rounding, and those that are tested one by one.
         found = list(np.flatnonzero(squares <= tol.CRITICAL**2))
         for i in np.flatnonzero((squares > tol.CRITICAL**2) & (squares < 100 * tol.CRITICAL)):
@@ -154,10 +149,9 @@ class Factored(JacobianAt):
 
     def other_roots(self) -> list[Float]:
         """Signals near which other roots are of the systems that critical measurements close, the nearest first."""
-        looked_at, tried = tol.CRITICAL_ONES
         places, (m, _) = self.critical(), self.shape
-        if places.size > looked_at:
-            places = np.random.default_rng(9).choice(places, looked_at, replace=False)
+        if places.size > tol.MOST:
+            places = np.random.default_rng(9).choice(places, tol.MOST, replace=False)
         found: list[tuple[float, Float]] = []
         for i in places:
             v = self.least_squares(_unit(m, int(i)))
@@ -170,7 +164,7 @@ class Factored(JacobianAt):
             if 0 < abs(u) * float(np.linalg.norm(v)) <= 2 * self.norm:
                 found.append((1 - both**2 / (square * float(p @ p)), self.x + u * v))
         found.sort(key=lambda each: each[0])
-        return [start for _, start in found[:tried]]
+        return [start for _, start in found[: tol.FEW]]
 
 
 def _unit(m: int, i: int) -> Float:

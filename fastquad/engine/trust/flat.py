@@ -17,19 +17,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from fastquad.engine.problem import Problem
+from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.gauge import names
 from fastquad.measurements.contractions import Matrices, Products
 from fastquad.numerics import lapack
 from fastquad.typing import Asks, Float
-
-# The largest n for which whole matrices are looked at, and the least m/n: a matrix is a small part of A then.
-_MOST, _FEWEST = 128, 0.5
-# The share of the largest singular value that is rounding, in double and in single precision.
-_ROUNDING, _ROUNDED = 1e-11, 1e-5
-# The number of linear programs.
-_PROGRAMS = 6
-# The share of the norm of x below which a coordinate is zero, and two signals are the same; the latter under noise.
-_ZERO, _SAME, _FAR = 1e-7, 1e-3, 0.1
 
 
 def another_on_flat(
@@ -39,23 +31,23 @@ def another_on_flat(
 
     Under noise, coordinates of up to `small` count as zero.
     """
-    if problem.n > _MOST or problem.m < max(2, _FEWEST * problem.n) or problem.fixed or problem.bilinear:
+    if problem.n > tol.SMALL_N or problem.m < max(2, problem.n / 2) or problem.fixed or problem.bilinear:
         return "", None
     N = yield from _unseen_vectors(problem)
     if N is None:
         return "", None
-    nonzeros, apart = max(int(np.count_nonzero(x)), problem.k or 0), _FAR if small else _SAME
+    nonzeros, apart = max(int(np.count_nonzero(x)), problem.k or 0), tol.APART_IN_NOISE if small else tol.APART
     for twin in _of_values(x, N, values) if values is not None else _sparse(x, N, problem.turning, small):
         far = min(np.linalg.norm(twin - x), np.linalg.norm(twin + x)) > apart * np.linalg.norm(x)
         if far and problem.admits(twin) and (values is not None or np.count_nonzero(twin) <= nonzeros):
-            changed = np.flatnonzero(np.abs(twin - x) > _ZERO * np.linalg.norm(x))
+            changed = np.flatnonzero(np.abs(twin - x) > tol.NOTHING * np.linalg.norm(x))
             return f"No measurement changes if {names(changed)} change together: another signal fits as well.", twin
     return "", None
 
 
 def _unseen_vectors(problem: Problem) -> Asks[Float | None]:
     """An orthonormal basis, (n, d), of the vectors that no matrix sees; None where there are none."""
-    n, share = problem.n, _ROUNDED if problem.dtype.itemsize < 8 else _ROUNDING
+    n, share = problem.n, tol.ROUNDED if problem.dtype.itemsize < 8 else tol.UNSEEN
     one = (yield Matrices(0, 1))[0]
     if _regular(one, share):
         return None
@@ -81,7 +73,7 @@ def _sparse(x: Float, N: Float, turning: bool, small: float) -> Iterator[Float]:
     width = 1 + turning
     if N.shape[1] == width:
         at, v = (np.ascontiguousarray(part).view(np.complex128 if turning else np.float64) for part in (x, N[:, 0]))
-        for j in np.flatnonzero(np.abs(v) > _ZERO):
+        for j in np.flatnonzero(np.abs(v) > tol.NOTHING):
             yield _cleaned((at - (at[j] / v[j]) * v).view(np.float64), small)
         return
     if turning:
@@ -91,7 +83,7 @@ def _sparse(x: Float, N: Float, turning: bool, small: float) -> Iterator[Float]:
     n, d = N.shape
     rng = np.random.default_rng(1)
     bound = np.block([[N, -np.eye(n)], [-N, -np.eye(n)]])
-    for _ in range(_PROGRAMS):
+    for _ in range(tol.FEW):
         # −u <= x + N c <= u, and the least Σ w_j u_j.
         cost = np.concatenate([np.zeros(d), rng.uniform(0.2, 1.0, n)])
         found = linprog(cost, bound, np.concatenate([-x, x]), bounds=[(None, None)] * d + [(0, None)] * n)
@@ -124,4 +116,4 @@ def _of_values(x: Float, N: Float, values: Float) -> Iterator[Float]:
 
 def _cleaned(x: Float, small: float) -> Float:
     """x with true zeros."""
-    return np.where(np.abs(x) > max(small, _ZERO * float(np.abs(x).max(initial=0.0))), x, 0.0)
+    return np.where(np.abs(x) > max(small, tol.NOTHING * float(np.abs(x).max(initial=0.0))), x, 0.0)

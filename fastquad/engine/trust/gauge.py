@@ -11,13 +11,11 @@ import math
 import numpy as np
 
 from fastquad.engine.problem import Problem
+from fastquad.engine.trust import tolerances as tol
 from fastquad.numerics.grouping import Groups
 from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.solution import distance
 from fastquad.typing import Float, Indices, Number
-
-#: The largest number of coordinates that a sentence names.
-NAMED = 6
 
 
 class Gauge:
@@ -119,9 +117,9 @@ def names(coordinates: Indices) -> str:
         return "no single coordinate"
     if coordinates.size == 1:
         return f"coordinate {coordinates[0]}"
-    first = coordinates[:NAMED].tolist()
+    first = coordinates[: tol.FEW].tolist()
     if coordinates.size > 2 and coordinates[-1] - coordinates[0] == coordinates.size - 1:
         return f"coordinates {coordinates[0]} to {coordinates[-1]}"
-    if coordinates.size > NAMED:
-        return f"coordinates {', '.join(map(str, first))} and {coordinates.size - NAMED} more"
+    if coordinates.size > tol.FEW:
+        return f"coordinates {', '.join(map(str, first))} and {coordinates.size - tol.FEW} more"
     return f"coordinates {', '.join(map(str, first[:-1]))} and {first[-1]}"

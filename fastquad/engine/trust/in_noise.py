@@ -30,8 +30,8 @@ from fastquad.typing import Asks, Float
 _TOO_MUCH = "But x leaves more of y than noise of the given level explains."
 _NOT_MOST = "But half of the measurements or more contradict x: they may be those of another signal."
 _TWO = (
-    "The data look like those of x and another signal, with {share:.2g} of the power of x: x may be a mixture. Or a "
-    "few measurements are wrong, which outliers=True allows for."
+    "The data look like those of x and another signal, with {share:.2g} of the power of x: x may be a mixture, unless "
+    "a few measurements are wrong."
 )
 _NOT_AS_TOLD = "A signal that violates `prior` fits far better: check the prior."
 
@@ -81,7 +81,7 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
     if problem.noise.given and not problem.noise.unequal and outcome.residual > explained(problem, free):
         return Verdict(Status.STAGNATED, outcome.noted(_TOO_MUCH))
-    looked = outcome.residual > tol.FITTED and not problem.matrix_free
+    looked = outcome.residual > tol.NOTHING and not problem.matrix_free
     look = (yield from missed(problem, outcome.x)) if looked else Missed()
     outcome = replace(outcome, second=max(outcome.second, look.second))
     if look.better is not None:
@@ -162,7 +162,7 @@ def _doubted(outcome: Outcome, reason: str, rival: Float | None) -> Verdict:
     outcome = outcome.noted(reason, rival=rival)
     if rival is not None:
         return Verdict(Status.AMBIGUOUS, outcome)
-    far = outcome.error is not None and outcome.error >= tol.TRUSTED_BOUND
+    far = outcome.error is not None and outcome.error >= tol.CLEARLY_ANOTHER
     return Verdict(Status.NOISY if far else Status.UNDECIDED, outcome)
 
 
@@ -183,7 +183,7 @@ def _by_error(problem: Problem, outcome: Outcome, error: float, bound: float, tr
         error = math.hypot(error, outcome.residual * math.sqrt(m / (2 * spare)))
         note = f"What is left may be many small coordinates as well as noise: the error of {error:.2g} allows for both."
         outcome = outcome.noted(note)
-    sure = error < trusted and bound < tol.TRUSTED_BOUND
+    sure = error < trusted and bound < tol.CLEARLY_ANOTHER
     return Verdict(Status.CONVERGED if sure else Status.NOISY, replace(outcome, error=error))
 
 

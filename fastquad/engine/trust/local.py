@@ -46,7 +46,7 @@ def exact_measure(m: int, apart: float = tol.APART) -> Measure:
 
 def noisy_measure(apart: float = tol.APART_IN_NOISE) -> Measure:
     """The measure of an answer in noise."""
-    return Measure(apart, apart, tol.FEW_ERRORS, tol.SEEN_IN_NOISE, noisy=True)
+    return Measure(apart, apart, tol.FEW_ERRORS, tol.CLEARLY, noisy=True)
 
 
 class Local:
@@ -97,9 +97,9 @@ class Local:
         if len(vectors) == 0:
             return ""
         s, S = self.answer.unknowns, self.answer.S
-        self.open = [expand(v, S, self.problem.n) for v in vectors[-tol.WITNESSES :]]
+        self.open = [expand(v, S, self.problem.n) for v in vectors[-tol.RECAPTURES :]]
         weight = self.gauge.norms(np.sqrt((vectors**2).sum(axis=0)), S)
-        free = S[weight > tol.TAKES_PART * weight.max()]
+        free = S[weight > tol.PART * weight.max()]
         beside = ", up to a phase" if self.gauge.count else ""
         return (
             f"The measurements fix {s - len(vectors)} of {s} directions of x on its support{beside}: the "
@@ -137,7 +137,7 @@ class Local:
         """
         U, values, vectors = np.linalg.svd(self.answer.columns, full_matrices=False)
         inverse = np.where(values > 1e-12 * values[0], 1 / np.maximum(values, 1e-300), 0.0)
-        spare = np.maximum(1 - np.einsum("ij,ij->i", U, U), tol.LEAST_SPARE)
+        spare = np.maximum(1 - np.einsum("ij,ij->i", U, U), tol.NOTHING)
         weighed = (U * inverse) @ vectors
         return np.asarray(0.5 * np.sqrt((self.answer.r**2 / spare) @ weighed**2))
 
@@ -237,13 +237,13 @@ class Local:
             return ""
         W, D = self.answer.W[:, others], self.diagonals[:, others]
         linear, square = 2 * t * W / self.delta[:, None], t * t * D / self.delta[:, None]
-        limit = tol.NOT_SEEN**2 if self.measure.noisy else float(self.m)
+        limit = tol.FEW_ERRORS**2 if self.measure.noisy else float(self.m)
         free = np.zeros(others.size, dtype=bool)
         for change in (square + linear, square - linear):
             free |= squares(change) < limit
         if not free.any():
             return ""
-        self.open = [expand(np.ones(1), np.array([j]), self.problem.n) for j in others[free][: tol.WITNESSES]]
+        self.open = [expand(np.ones(1), np.array([j]), self.problem.n) for j in others[free][: tol.RECAPTURES]]
         within = "the noise" if self.measure.noisy else "rounding"
         return f"No measurement determines {self.gauge.names(others[free])}: other values fit as well, within {within}."
 
@@ -257,24 +257,8 @@ class Local:
         linear = np.sqrt(np.bincount(of, squares(self.answer.W[:, others] / scale)))
         square = np.zeros(linear.size)
         square[of] = np.sqrt(squares(self.diagonals[:, others] / scale))
-        size = np.sqrt(tol.NOT_SEEN / np.maximum(square, 1e-300))
+        size = np.sqrt(tol.FEW_ERRORS / np.maximum(square, 1e-300))
         return float(size[2 * linear < size * square].max(initial=0.0)) / self.norm
-
-    def improvable(self) -> str:
-        """Whether a zero coordinate would explain most of the residual: then the fit has ended at a saddle point."""
-        answer = self.answer
-        if answer.outside.size == 0:
-            return ""
-        # Project out what the other coordinates can explain by adjusting their values.
-        Q = np.linalg.qr(answer.columns)[0]
-        W, D, r = answer.W[:, answer.outside], self.diagonals[:, answer.outside], answer.r[:, None]
-        W, D, r = (part - Q @ (Q.T @ part) for part in (W, D, r))
-        limit = float(np.vdot(r, r)) / (1 + tol.SADDLE / max(1, self.m - answer.unknowns))
-        for t in np.outer(tol.SADDLE_STEPS, (1.0, -1.0)).ravel() * self.norm:
-            better = squares(r + 2 * t * W + t * t * D) < limit
-            if better.any():
-                return f"x would fit much better with other values of {self.gauge.names(answer.outside[better])}."
-        return ""
 
     def spanned(self) -> Indices:
         """The positions of zero coordinates whose columns are (nearly) in the span of the support's."""

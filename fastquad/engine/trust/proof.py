@@ -39,56 +39,17 @@ from numpy.typing import NDArray
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
+from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.certificate import Certificate
 from fastquad.measurements.contractions import Block, Compress, Diagonals, Frobenius, Inner, Products, WeightedSum
 from fastquad.numerics import lapack
-from fastquad.numerics.dual import EPS, Complement, Lbfgs, Soft, least_eigenvalue
+from fastquad.numerics.dual import EPS, Point, least_eigenvalue, lowered
 from fastquad.numerics.gram import gram
-from fastquad.numerics.levenberg_marquardt import Descent, Rule, on_block, turned
+from fastquad.numerics.levenberg_marquardt import Descent, on_block, turned
 from fastquad.solution import Proof, distance
 from fastquad.status import Status
 from fastquad.typing import Asks, Float, Number
-
-# The largest n for a search, where an eigenvalue problem takes about 30 ms, and for one try with a known norm.
-_SEARCHED, _LARGEST = 512, 2000
-# The largest number of unknowns of a linear problem for xx^*: its solution takes less than a millisecond.
-_LIFTED = 128
-# A proof is asked for from so many measurements an unknown: random real matrices with a known norm have one in 1 of 3
-# cases at 2.25, 2 of 3 at 2.5 and 3 of 3 at 3 (n = 100). Where n is small and the norm known it costs little, and what
-# it fails by shows rivals.
-_LIKELY, _POSSIBLE, _SMALL = 2.2, 1.5, 64
-# How many arrays of the size of W, and of S, are in memory at a time.
-_ARRAYS = 8
-# A measurement of x in double precision is off by at most so many eps of ‖Ã_i‖_F ‖x‖², beside 2n: two roundings of y.
-_MORE_ROUNDING = 8
-# Guess: the soft maximum is off by log(n)/β, a few percent of the eigenvalues at the last.
-_SHARPNESS = (20.0, 80.0, 320.0)
-# Below this largest eigenvalue of −S off x, in units of B, an eigenvalue more costs more than it is worth.
-_CLEAR = -0.02
-# Evaluations at one sharpness, and the decrease of the soft maximum in three steps below which the next one comes.
-_EVALUATIONS, _SLOW = 24, 2e-3
-# Guess: the λ that minimises is at most so far away, in units of the norm of λ (random matrices: 0.1 to 0.3), and after
-# so many evaluations the gradient tells.
-_FAR, _SETTLED = 1.0, 6
-# The largest part of a step that the first-order model must keep (Armijo), and how often a step is halved.
-_ARMIJO, _HALVINGS = 1e-4, 8
-# W^T λ = B x holds to this share, or has no solution.
-_SOLVED = 1e-9
-# Of the eigenvectors of S those within this of the least, in units of B, are looked at for rivals; at most so many.
-_NEAR, _DIRECTIONS = 0.1, 12
-# Random starts among them, and how many of the ends are starts for all coordinates.
-_STARTS, _DESCENTS = 48, 4
-# How a descent to a rival ends, and how far from x a rival is.
-_RULE, _APART = Rule(max_steps=60, patience=12), 0.05
-# A radius up to this is rounding.
-_ROUNDING = 1e-9
-# The largest radius of a proof: of a direction that J does not see, S tells signals apart to the root of rounding.
-_NEAREST = 1e-5
-# The largest number of entries of A for a search for rivals.
-_ENTRIES = 8_000_000
-# The share of the largest eigenvalue of W^T W below which a direction is not seen.
-_UNSEEN = 1e-13
 
 
 class Ground(NamedTuple):
@@ -103,7 +64,7 @@ class Ground(NamedTuple):
     @property
     def error(self) -> float:
         """The error of x where it is more than rounding: what the certificate alone leaves open."""
-        return self.proof.radius if self.proof is not None and self.proof.radius > _ROUNDING else 0.0
+        return self.proof.radius if self.proof is not None and self.proof.radius > tol.ROUNDING else 0.0
 
     def weighed(self, found: Certificate) -> Certificate:
         """What was found without a proof, together with a rival: it doubts an answer even if nothing else does."""
@@ -134,7 +95,7 @@ def prove(problem: Problem, x: Float, known: Known | None) -> Asks[Ground | None
         how = "a dual certificate" if proof.kind == "dual" else "by lifting, a dual certificate"
         said = f"The proof is {how} with the margin {margin}: every signal that fits is within {radius} of x."
         return Ground(case.x, case.residual, proof, note=said)
-    if point is None or point.S.size * len(case.y) > _ENTRIES:
+    if point is None or point.S.size * len(case.y) > tol.STRUCTURED_ENTRIES:
         return None
     rival = yield from _rival(case, point)
     said = "" if rival is None else f"Another signal, {case.away(rival):.2g} away, has the same measurements."
@@ -179,7 +140,7 @@ def _weights(problem: Problem, x: Float, known: Known | None) -> Asks[_Asked | N
     return None if weights is None and not _lifts(problem) else _Asked(W, told is None, weights)
 
 
-def _dual(case: Case, weights: Float | None, lifts: bool) -> Asks[tuple[_Point | None, Proof | None]]:
+def _dual(case: Case, weights: Float | None, lifts: bool) -> Asks[tuple[Point | None, Proof | None]]:
     """The best S that is found, and the proof by it."""
     if lifts and not case.measured:
         yield from case.lift()
@@ -187,7 +148,7 @@ def _dual(case: Case, weights: Float | None, lifts: bool) -> Asks[tuple[_Point |
         yield from case.set_base(weights)
     if not case.feasible:
         return None, None
-    point, positive = yield from _search(case)
+    point, positive = yield from lowered(case, case.problem.n <= 4 * tol.SMALL_N)
     return point, case.proof(case.b - point.lam, point.S) if positive else None
 
 
@@ -198,17 +159,18 @@ def _asked(problem: Problem) -> bool:
     if told or (prior is not None and prior.decoded):
         return False
     m, n = problem.m, problem.n
-    small = n <= _SMALL and problem.norm is not None
-    likely = m > (_POSSIBLE if small else _LIKELY) * problem.unknowns or _lifts(problem)
-    affordable = 8 * _ARRAYS * (m + n) * n <= problem.memory
-    return likely and affordable and problem.entries > 1 and n <= (_SEARCHED if problem.norm is None else _LARGEST)
+    small = n <= tol.SMALL_N // 2 and problem.norm is not None
+    likely = m > (tol.PROOF_POSSIBLE if small else tol.PROOF_LIKELY) * problem.unknowns or _lifts(problem)
+    affordable = 64 * (m + n) * n <= problem.memory
+    largest = 4 * tol.SMALL_N if problem.norm is None else 16 * tol.SMALL_N
+    return likely and affordable and problem.entries > 1 and n <= largest
 
 
 def _lifts(problem: Problem) -> bool:
     """Whether there are as many measurements as numbers in a symmetric matrix, and these are few."""
     n = problem.entries
     numbers = n * n if problem.turning else n * (n + 1) // 2
-    return numbers <= min(problem.m, _LIFTED) and problem.gauge != "phase and conjugation"
+    return numbers <= min(problem.m, tol.SMALL_N) and problem.gauge != "phase and conjugation"
 
 
 def _semidefinite(problem: Problem, W: Float, diagonals: Float, whole: NDArray[np.bool_]) -> Float | None:
@@ -238,6 +200,9 @@ class Case:
     Matrices are complex (n, n) where x is, not real ones of Re and Im.
     """
 
+    b: Float
+    start: Float
+
     def __init__(self, problem: Problem, x: Float, W: Float, sizes: Float, noisy: bool = False) -> None:
         self.problem, self.x, self.noisy = problem, x, noisy
         self.kind, self.feasible = "dual", False
@@ -258,7 +223,7 @@ class Case:
             self.W = np.concatenate([self.W, x[None] / root])
             self.y = np.append(self.y, problem.norm**2 / root)
             self.r = np.append(self.r, (self.square - problem.norm**2) / root)
-        rounding = (2 * problem.n + _MORE_ROUNDING) * EPS * self.square
+        rounding = (2 * problem.n + 8) * EPS * self.square
         #: How far the measurements of another signal may be from y: each of them, or in noise their norm.
         self.tolerance = np.abs(self.r) + rounding
         if noisy:
@@ -272,7 +237,7 @@ class Case:
         if not self.measured:
             return ""
         values = np.linalg.eigvalsh(self._own_gram)[1 if self.problem.turning else 0 :]
-        least = math.sqrt(max(float(values[0]), _UNSEEN * float(values[-1])))
+        least = math.sqrt(max(float(values[0]), tol.TINY * float(values[-1])))
         error = float(np.linalg.norm(self.tolerance[: self.problem.m])) / least
         if abs(self.mismatch) <= error:
             return ""
@@ -335,7 +300,7 @@ class Case:
             self.b, self.B = self.b / scale, B / scale
             self.least = least_eigenvalue(self.B) - self._formed(self.b)
         values, vectors = np.linalg.eigh(self.gram)
-        seen = values > _UNSEEN * values[-1]
+        seen = values > tol.TINY * values[-1]
         self._root = vectors[:, seen] / np.sqrt(values[seen])
         target = self.B @ self.unit * math.sqrt(self.square)
         self.target = target.view(np.float64) if self.problem.turning else target
@@ -344,7 +309,7 @@ class Case:
         self.start += self.solve(self.target - self.start @ self.W)
         left = float(np.linalg.norm(self.start @ self.W - self.target))
         #: Whether B is positive definite, and the equations have a solution.
-        self.feasible = self.least > 0 and left <= _SOLVED * float(np.linalg.norm(self.target))
+        self.feasible = self.least > 0 and left <= tol.ROUNDING * float(np.linalg.norm(self.target))
 
     def solve(self, target: Float) -> Float:
         """The λ of least norm with `W^T λ = target`."""
@@ -421,66 +386,13 @@ class Case:
         seen = (math.sqrt(square) if square > 0 else 0.0) - rho * math.sqrt(rows)
         nearest = 2 * float(np.linalg.norm(self.tolerance)) / seen if seen > 0 else math.inf
         radius = min(rho, nearest) / size
-        return radius if radius < (1.0 if self.noisy else _NEAREST) else None
-
-
-class _Point(NamedTuple):
-    """λ on the way, with S there and the soft maximum of −S off x."""
-
-    lam: Float
-    S: Number
-    soft: Soft
-
-
-def _search(case: Case) -> Asks[tuple[_Point, bool]]:
-    """The λ whose S has about the largest least eigenvalue off x, and whether that is positive."""
-    complement = Complement(case.unit)
-
-    def at(lam: Float, beta: float) -> Asks[_Point]:
-        S = yield from case.sum(case.b - lam)
-        return _Point(lam, S, complement.soft_maximum(-S, beta))
-
-    here = yield from at(case.start, _SHARPNESS[0])
-    for beta in _SHARPNESS:
-        memory, curve = Lbfgs(), []
-        here = here._replace(soft=complement.soft_maximum(-here.S, beta)) if beta > _SHARPNESS[0] else here
-        gradient: Float | None = None
-        for _ in range(_EVALUATIONS):
-            if here.soft.largest < _CLEAR or case.problem.n > _SEARCHED:
-                return here, here.soft.largest < 0
-            curve.append(here.soft.value)
-            if len(curve) > 3 and curve[-4] - curve[-1] < _SLOW:
-                break
-            if gradient is None:
-                gradient = case.kept((yield from case.inner(here.soft.density())))
-            # By convexity no λ has a smaller maximum than the mean, less the gradient times the way there: no proof.
-            left = _FAR * float(np.linalg.norm(gradient) * np.linalg.norm(here.lam))
-            if len(curve) >= _SETTLED and here.soft.mean > left:
-                return here, False
-            step = memory.direction(gradient)
-            slope = float(step @ gradient)
-            if not slope < 0:
-                break
-            there: _Point | None = None
-            for halving in range(_HALVINGS):
-                there = yield from at(here.lam + step, beta)
-                if there.soft.value <= here.soft.value + _ARMIJO * slope * 0.5**halving:
-                    break
-                step = step / 2
-                there = None
-            if there is None:
-                break
-            before = gradient
-            gradient = case.kept((yield from case.inner(there.soft.density())))
-            memory.add(step, gradient - before)
-            here = there
-    return here, here.soft.largest < 0
+        return radius if radius < (1.0 if self.noisy else tol.ROUNDED) else None
 
 
 # -- rivals: where there is no proof, the vectors that prevent it are the first starts for another signal --------
 
 
-def _rival(case: Case, point: _Point) -> Asks[Float | None]:
+def _rival(case: Case, point: Point) -> Asks[Float | None]:
     """Another signal with the measurements of x, if descents from x and the vectors of least `z^* S z` find one.
 
     Of every other signal z with the measurements of x, `z^* S z = 0`. If S is positive semidefinite, z lies in its
@@ -488,7 +400,7 @@ def _rival(case: Case, point: _Point) -> Asks[Float | None]:
     """
     n = case.problem.n
     values, vectors = np.linalg.eigh(point.S)
-    least = vectors[:, values < values[0] + _NEAR][:, :_DIRECTIONS]
+    least = vectors[:, values < values[0] + tol.PART][:, : tol.SEVERAL]
     least = least - np.outer(case.unit, case.unit.conj() @ least)
     basis, sizes, _ = np.linalg.svd(least, full_matrices=False)
     U = np.column_stack([case.unit, basis[:, sizes > 0.1]])
@@ -502,17 +414,17 @@ def _rival(case: Case, point: _Point) -> Asks[Float | None]:
         block = np.concatenate([block, np.eye(U.shape[1])[None] / math.sqrt(n)])
     rng = np.random.default_rng(0)
     ends: list[tuple[float, Float]] = []
-    for _ in range(_STARTS):
+    for _ in range(tol.MOST):
         direction = np.asarray(rng.standard_normal(U.shape[1]))
         length = math.sqrt(case.square) / float(np.linalg.norm(direction))
-        end = on_block(case.y, direction * length, block, _RULE, turning=case.problem.turning)
+        end = on_block(case.y, direction * length, block, tol.TO_ROUNDING, turning=case.problem.turning)
         z = U @ end.z
-        if case.away(z) > _APART and all(_apart(case, z, other) for _, other in ends):
+        if case.away(z) > tol.TWIN_APART and all(_apart(case, z, other) for _, other in ends):
             ends.append((end.square, z))
     ends.sort(key=lambda each: each[0])
-    for _, end_at in ends[:_DESCENTS]:
+    for _, end_at in ends[: tol.FEW]:
         other = yield from _descent(case, end_at)
-        if other is not None and case.away(other) > _APART and case.problem.admits(other):
+        if other is not None and case.away(other) > tol.TWIN_APART and case.problem.admits(other):
             return other
     return None
 
@@ -525,7 +437,7 @@ def _descent(case: Case, z: Float) -> Asks[Float | None]:
         return np.concatenate([W, d[None] / math.sqrt(case.problem.n)]) if case.measured else W
 
     descent = Descent(case.y, z, (yield from products(z)), turning=case.problem.turning)
-    while not (descent.finished(_RULE) or descent.ends()):
+    while not (descent.finished(tol.TO_ROUNDING) or descent.ends()):
         d = descent.direction()
         descent.advance(d, (yield from products(d)))
     return descent.z if descent.residual < EXACT_RESIDUAL else None
@@ -533,4 +445,4 @@ def _descent(case: Case, z: Float) -> Asks[Float | None]:
 
 def _apart(case: Case, z: Float, other: Float) -> bool:
     """Whether two signals differ, up to the gauge."""
-    return case.distance(z, other) > 1e-3
+    return case.distance(z, other) > tol.APART

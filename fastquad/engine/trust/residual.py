@@ -25,29 +25,14 @@ import numpy as np
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
-from fastquad.engine.trust.search import CHALLENGE
+from fastquad.measurements.dense.kept import Kept
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import singular_values_exceed
 from fastquad.numerics.levenberg_marquardt import by_products, on_block
 from fastquad.typing import Float, Indices
 
-# The largest number of measurements whose dependence is looked for: all are compared with all (a work bound).
-_MOST_COMPARED = 4000
-# How many measurements more than unknowns must fit, or be there for two signals: with fewer, they fit anything. Guess.
-_TO_SPARE = 8
-# The largest number of times that the half is chosen. Guess.
-_CHOICES = 12
-# What fits to rounding, relative to the largest measurement. Guess.
-_FITS = 1e-7
-# The share of ‖r‖² below which nothing is left. Guess.
-_NOTHING = 1e-6
-# How much of the noise another signal takes away, for each of its unknowns: it is the best of many (3,000 problems).
-_TAKEN = 1.4
-# The largest number of entries of the matrices that a pair is fitted to: a step takes a millisecond (a work bound).
-_ENTRIES = 400_000
 
-
-def no_noise(block: Float, answer: Answer) -> str:
+def no_noise(A: Kept, answer: Answer) -> str:
     """Whether what is left of y cannot be noise: where the A_i are dependent, noise contradicts that, and r does not.
 
     `Σ c_i A_i = 0` means `Σ c_i y_i = 0` for data without noise. Such c are the null vectors of the inner products of
@@ -56,10 +41,10 @@ def no_noise(block: Float, answer: Answer) -> str:
     """
     from scipy.special import fdtrc
 
-    m = len(block)
-    flat = block.reshape(m, -1)
-    if m > _MOST_COMPARED or _independent(flat):
+    m, n = A.tensor.m, A.members.size
+    if m > 32 * tol.SMALL_N or _independent(A):
         return ""
+    flat = A.block(np.arange(n)).reshape(m, -1)
     sizes = np.sqrt(np.einsum("ij,ij->i", flat, flat))
     unit = flat / np.where(sizes > 0, sizes, 1.0)[:, None]
     values, vectors = np.linalg.eigh(unit @ unit.T)
@@ -77,11 +62,11 @@ def no_noise(block: Float, answer: Answer) -> str:
     return "Measurements that depend on each other agree far better than x fits them: not all that x leaves is noise."
 
 
-def _independent(flat: Float) -> bool:
+def _independent(A: Kept) -> bool:
     """Whether a few entries of the matrices show that none of these is a combination of the others."""
-    m, size = flat.shape
-    some = np.random.default_rng(0).integers(0, size, 2 * m)
-    part = flat[:, some] if 2 * m < size else flat
+    m, n = A.tensor.m, A.members.size
+    rng = np.random.default_rng(0)
+    part = A.entries(rng.integers(0, n, 2 * m), rng.integers(0, n, 2 * m))
     unit = part / np.maximum(np.sqrt(np.einsum("ij,ij->i", part, part)), 1e-300)[:, None]
     return singular_values_exceed(gram(np.ascontiguousarray(unit.T)), 1e-3)
 
@@ -92,43 +77,44 @@ def fits_most(y: Float, x: Float, block: Float, unknowns: int, *, turning: bool)
     `block` is all of `Ã_i`, (m, n, n); `turning` says that x holds Re and Im in turn.
     """
     m, z = len(y), x
-    count = max(m // 2 + 1, unknowns + _TO_SPARE)
+    count = max(m // 2 + 1, unknowns + tol.SPARE_ROWS)
     chosen = np.zeros(0, dtype=np.intp)
-    for _ in range(_CHOICES if count < m else 0):
+    for _ in range(tol.SEVERAL if count < m else 0):
         left = np.abs((block @ z) @ z - y)
         before, chosen = chosen, np.sort(np.argpartition(left, count)[:count])
         if np.array_equal(before, chosen):
             return ""
-        if np.count_nonzero(y[chosen]) < unknowns + _TO_SPARE:
+        if np.count_nonzero(y[chosen]) < unknowns + tol.SPARE_ROWS:
             return ""  # a signal of zero fits zeros
-        descent = on_block(y[chosen], z, np.ascontiguousarray(block[chosen]), CHALLENGE, turning=turning)
+        descent = on_block(y[chosen], z, np.ascontiguousarray(block[chosen]), tol.CHALLENGE, turning=turning)
         z = descent.z
         if descent.residual < EXACT_RESIDUAL:
-            fits = int(np.count_nonzero(np.abs((block @ z) @ z - y) < _FITS * float(np.abs(y).max())))
+            fits = int(np.count_nonzero(np.abs((block @ z) @ z - y) < tol.NOTHING * float(np.abs(y).max())))
             return f"Another signal fits {fits} of {m} measurements to rounding: outliers=True may find it."
     return ""
 
 
-def second_signal(y: Float, x: Float, block: Float, r: Float, *, turning: bool) -> float:
+def second_signal(y: Float, x: Float, A: Kept, r: Float, *, turning: bool) -> float:
     """ε of another signal u, measured together with x, that explains what x leaves; 0 if none does.
 
-    `block` is all of `Ã_i`, (m, n, n), and r the residual of x; `turning` says that x holds Re and Im in turn.
+    A has all coordinates, and r is the residual of x; `turning` says that x holds Re and Im in turn.
     """
     m, left = len(y), float(r @ r)
-    u = _leaning(block, r)
+    u = _leaning(A, r)
     where = _likeliest(x, u, m, turning)
     if where is None:
         return 0.0
-    part = block if where.size == x.size else np.ascontiguousarray(block[:, where[:, None], where])
-    flat, pair = part.reshape(-1, where.size), np.stack([x[where], u[where]], axis=1)
+    pair = np.stack([x[where], u[where]], axis=1)
+    flat = A.block(where).reshape(-1, where.size) if where.size < x.size else None
 
     def products(d: Float) -> Float:
         """The products of both signals, in turn."""
-        return (flat @ d.reshape(-1, 2)).reshape(m, -1)
+        both = d.reshape(-1, 2)
+        return (A.tensor._apply(both, 1) if flat is None else flat @ both).reshape(m, -1)
 
-    descent = by_products(y, pair.reshape(-1), products, CHALLENGE, turning=True)
+    descent = by_products(y, pair.reshape(-1), products, tol.CHALLENGE, turning=True)
     share = descent.square / max(left, 1e-300)
-    found = share < _NOTHING or (where.size == x.size and _no_chance(share, x, m, turning))
+    found = share < tol.NOTHING or (where.size == x.size and _no_chance(share, x, m, turning))
     return _smaller_share(descent.z, turning) if found else 0.0
 
 
@@ -142,7 +128,7 @@ def _no_chance(share: float, x: Float, m: int, turning: bool) -> bool:
 
     one = x.size - turning
     spare = m - (int(np.count_nonzero(x)) - turning)
-    taken = spare - (m - one) + _TAKEN * (_unknowns(x.size, turning) - one)
+    taken = spare - (m - one) + tol.TAKEN * (_unknowns(x.size, turning) - one)
     return spare > taken and betainc((spare - taken) / 2, taken / 2, min(share, 1.0)) < tol.ALPHA
 
 
@@ -164,19 +150,19 @@ def _unknowns(size: int, turning: bool) -> int:
     return 2 * size - (4 if turning else 1)
 
 
-def _leaning(block: Float, r: Float) -> Float:
+def _leaning(A: Kept, r: Float) -> Float:
     """The signal u for which r + A(uu^T) is least, along the direction that −r leans to most."""
-    v = np.linalg.eigh(-np.tensordot(r, block, 1))[1][:, -1]
-    q = (block @ v) @ v
+    v = np.ascontiguousarray(np.linalg.eigh(-A.tensor._weighted_sum(r[:, None], 1)[0])[1][:, -1])
+    q = A.tensor._apply(v, 1) @ v
     return v * math.sqrt(max(-float(r @ q) / max(float(q @ q), 1e-300), 0.0))
 
 
 def _likeliest(x: Float, u: Float, m: int, turning: bool) -> Indices | None:
     """The coordinates of the two signals: all, or as many as measurements determine in time; None if x has more."""
-    if _unknowns(x.size, turning) + _TO_SPARE <= m and m * x.size**2 <= _ENTRIES:
+    if _unknowns(x.size, turning) + tol.SPARE_ROWS <= m and m * x.size**2 <= tol.INDEPENDENT_ENTRIES:
         return np.arange(x.size)
     entries = (x**2 + u**2).reshape(-1, 1 + turning).sum(axis=1)
-    count = max(0, min((m - _TO_SPARE) // 2, math.isqrt(_ENTRIES // m))) // (1 + turning)
+    count = max(0, min((m - tol.SPARE_ROWS) // 2, math.isqrt(tol.INDEPENDENT_ENTRIES // m))) // (1 + turning)
     if np.count_nonzero(x.reshape(-1, 1 + turning).any(axis=1)) > count:
         return None
     chosen = np.sort(np.argsort(-entries, kind="stable")[:count])

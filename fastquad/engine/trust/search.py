@@ -26,17 +26,14 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
-from fastquad.engine.trust.evidence import SPARE_NATS, SURE, against_chance, evidence_of
-from fastquad.engine.trust.gauge import NAMED, apart, expand
+from fastquad.engine.trust.evidence import against_chance, evidence_of
+from fastquad.engine.trust.gauge import apart, expand
 from fastquad.engine.trust.local import Local, Measure
 from fastquad.measurements.contractions import Block, Products
-from fastquad.numerics.levenberg_marquardt import Descent, Rule, on_block
+from fastquad.numerics.levenberg_marquardt import Descent, on_block
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.typing import Asks, Float, Indices
 
-#: When a descent of these stops; and one among the signals orthogonal to x.
-CHALLENGE = Rule(max_steps=40, patience=12, bottom=1e-3)
-_BESIDE = Rule(max_steps=12, patience=5)
 _NOT_AGAIN = "Searches from other starts do not return to x, so it may be one of several solutions."
 _FEW_TO_SPARE = (
     "There are hardly more measurements than unknowns, so a signal with other signs may fit as well by chance."
@@ -107,7 +104,7 @@ class Search(Local):
                 return False
         limit = self._allowed(candidate.support.size) if candidate.near else None
         twin = yield from self.refit(start, candidate.support, limit)
-        if twin is None or (candidate.on_start and apart(twin, start) > tol.ON_LINE):
+        if twin is None or (candidate.on_start and apart(twin, start) > tol.APART):
             return False
         return self.another(twin)
 
@@ -115,13 +112,13 @@ class Search(Local):
     def nearly(self) -> float:
         """The largest residual from which steps to a twin are taken."""
         size, left = float(np.linalg.norm(self.problem.y)), float(np.linalg.norm(self.answer.r))
-        return max(tol.NEARLY * size, tol.FEW_ERRORS * left)
+        return max(tol.PART * size, tol.FEW_ERRORS * left)
 
     def likely(self) -> float:
         """What a twin may leave, in units of δ: under noise little more than x, because all signals fit large noise."""
         if not self.measure.noisy:
             return self.measure.fits
-        return math.sqrt(float(np.mean((self.answer.r / self.delta) ** 2)) + tol.LIKELY / self.m)
+        return math.sqrt(float(np.mean((self.answer.r / self.delta) ** 2)) + tol.FITS / self.m)
 
     def _allowed(self, size: int) -> float:
         """What a twin of this many coordinates may leave, in units of δ, if mistaken entries hide a symmetry.
@@ -136,7 +133,7 @@ class Search(Local):
         kurtosis = float(np.mean(r**4)) / max(float(np.mean(r**2)) ** 2, 1e-300)
         spread = math.sqrt(2 * max(kurtosis - 1, 2.0) / free)
         square = float(r @ r) / free * max(1, self.m - size + d) / self.m
-        return max(self.likely(), math.sqrt(square * math.exp(tol.DRAWS * spread)))
+        return max(self.likely(), math.sqrt(square * math.exp(tol.FEW_ERRORS * spread)))
 
     def refit(self, start: Float, support: Indices, limit: float | None = None) -> Asks[Float | None]:
         """Gauss–Newton steps on a support from a start, while they make progress; the signal if it fits."""
@@ -211,9 +208,9 @@ class Search(Local):
         changed = np.flatnonzero(np.abs(twin - x) > limit * max(float(np.abs(x).max()), 1e-300))
         if changed.size and np.abs(twin[changed] + x[changed]).max() <= limit * max(float(np.abs(x).max()), 1e-300):
             return f"The sign of x at {self.gauge.names(changed)} is free: with the other sign there it fits as well."
-        changed = changed if changed.size else np.argsort(-np.abs(twin - x), kind="stable")[:NAMED]
-        values = ", ".join(f"{twin[j]:.3g} for {x[j]:.3g} at {j}" for j in changed[:NAMED])
-        rest = f", and {changed.size - NAMED} more" if changed.size > NAMED else ""
+        changed = changed if changed.size else np.argsort(-np.abs(twin - x), kind="stable")[: tol.FEW]
+        values = ", ".join(f"{twin[j]:.3g} for {x[j]:.3g} at {j}" for j in changed[: tol.FEW])
+        rest = f", and {changed.size - tol.FEW} more" if changed.size > tol.FEW else ""
         return f"Another signal, {far:.2g} away, fits as well: {values}{rest}."
 
     # -- descents ---------------------------------------------------------------------------------------------
@@ -238,11 +235,11 @@ class Search(Local):
                 start[moving] = rng.standard_normal(x[moving].size)
                 yield beside.moved(start) if number % 2 and beside is not None else start
 
-        for start in chain(turned_at_weakest(block, x, tol.TURNED) if weak else (), random()):
+        for start in chain(turned_at_weakest(block, x, tol.SEVERAL) if weak else (), random()):
             if free is not None:
                 start[np.delete(np.arange(x.size), free)] = np.delete(x, free)
             start[moving] *= float(np.linalg.norm(x[moving])) / max(float(np.linalg.norm(start[moving])), 1e-300)
-            yield on_block(problem.y, start, block, CHALLENGE, free=free, turning=problem.turning)
+            yield on_block(problem.y, start, block, tol.CHALLENGE, free=free, turning=problem.turning)
 
     def refuted(self) -> Asks[str]:
         """Why an exact answer may not be the only one; empty if descents from other starts find no other."""
@@ -264,9 +261,9 @@ class Search(Local):
                 if descent.residual >= EXACT_RESIDUAL:
                     continue
                 z = expand(descent.z, everything, problem.n)
-                if self.away(z) <= tol.BACK:
+                if self.away(z) <= tol.APART:
                     back += 1
-                    if back == tol.ENOUGH_BACK:
+                    if back == tol.SEVERAL:
                         return ""
                 elif (yield from self.fits(Candidate(z, where))):
                     return self.shown()
@@ -281,10 +278,10 @@ class Search(Local):
         """
         answer, problem, m = self.answer, self.problem, self.m
         nats, by_chance = against_chance(problem, answer.s, problem.sigma or float(np.median(self.delta)))
-        if independent and nats < by_chance + SPARE_NATS:
+        if independent and nats < by_chance + tol.SPARE_NATS:
             return _FEW_TO_SPARE
         count = None
-        if independent and nats > tol.BEYOND_CHANCE * (by_chance + SPARE_NATS):
+        if independent and nats > tol.BEYOND_CHANCE * (by_chance + tol.SPARE_NATS):
             # Chance does not explain x, only a planted twin could: it is looked for as that of an exact answer.
             count = to_refute(m, answer.allowed.size, answer.s, independent=True)
             if count == 0:
@@ -339,9 +336,9 @@ class Search(Local):
         flat = block.reshape(len(block), -1) * (math.sqrt(2) * self.norm**2 / block.shape[1] / self.delta[:, None])
         values = np.linalg.eigvalsh(flat @ flat.T if len(flat) < flat.shape[1] else flat.T @ flat)
         spare = np.sort(values)[::-1][self.answer.unknowns :]
-        least = 1.0 if self.problem.noise.given else tol.PART_LEFT**-2
+        least = 1.0 if self.problem.noise.given else tol.CLEARLY_ANOTHER**-2
         signs = 0.0 if self.problem.fixed else self.answer.s / self.gauge.width * math.log(2)
-        return 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()) > signs + SPARE_NATS
+        return 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()) > signs + tol.SPARE_NATS
 
 
 class Beside:
@@ -357,7 +354,7 @@ class Beside:
         """A start, moved to where signals orthogonal to x fit better."""
         z = start @ self.basis
         z[: self.free[0]] = 0.0
-        return self.basis @ on_block(self.y, z, self.block, _BESIDE, free=self.free).z
+        return self.basis @ on_block(self.y, z, self.block, tol.BESIDE, free=self.free).z
 
 
 class Met(Enum):
@@ -395,7 +392,7 @@ class Challenge:
     @property
     def settled(self) -> bool:
         """Whether so many descents came back to x that it is the valley."""
-        return self.back >= tol.ENOUGH_BACK
+        return self.back >= tol.SEVERAL
 
     def meet(
         self,
@@ -406,11 +403,11 @@ class Challenge:
         """Look at the ends of descents: the evidence for each signal less that for x, and the signal."""
         for gain, found in descents:
             self.found, self.away = found, away(found)
-            if gain > -SURE and rival(found):
+            if gain > -tol.SURE and rival(found):
                 return Met.ANOTHER
-            if gain > SURE and self.away > (self.better if gain < tol.EXACT_NATS else self.exact):
+            if gain > tol.SURE and self.away > (self.better if gain < tol.SPARE_BITS * math.log(2) else self.exact):
                 return Met.BETTER
-            if gain > -SURE:
+            if gain > -tol.SURE:
                 self.blur = max(self.blur, self.away)
             self.back += self.away <= self.near
             if self.settled:
@@ -429,8 +426,8 @@ def to_refute(m: int, n: int, s: int, *, independent: bool) -> int:
     Where there are no more measurements than coordinates, the descents are on the nonzero ones alone.
     """
     size = n if independent or m > n else s
-    work = tol.REFUTING_WORK if independent else tol.REFUTING_WORK_STRUCTURED
-    count = int(work // (tol.STEPS_OF_A_DESCENT * m * max(size, 1) ** 2))
+    work = tol.REFUTING_WORK[0 if independent else 1]
+    count = int(work // (m * max(size, 1) ** 2))
     return min(count, tol.REFUTING[1]) if count >= tol.REFUTING[0] else 0
 
 

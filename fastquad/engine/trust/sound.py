@@ -14,7 +14,8 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Request, routed
-from fastquad.measurements.contractions import FirstProducts, Matrices, WeightedSum
+from fastquad.measurements.contractions import Block, Cells, FirstProducts, Matrices, WeightedSum
+from fastquad.measurements.dense.layout import packed_rows
 from fastquad.typing import Asks, Float, Indices, T
 
 
@@ -34,6 +35,8 @@ def of_rows(tests: Asks[T], rows: Indices, m: int) -> Asks[T]:
         if isinstance(request, FirstProducts):
             some = rows[: request.count]
             return (yield FirstProducts(request.x, int(some[-1]) + 1))[some]
+        if isinstance(request, Cells):  # of all coordinates
+            return packed_rows((yield Block(request.members))[rows])
         if isinstance(request, Matrices):
             parts: list[Float] = []
             for row in rows[request.first : request.last]:

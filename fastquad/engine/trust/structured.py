@@ -18,10 +18,11 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import answered_by
+from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
-from fastquad.engine.trust.candidates import cancelling, linear, linear_anywhere, moved, relabelled, weak
+from fastquad.engine.trust.candidates import cancelling, linear, linear_anywhere, moved, relabelled
 from fastquad.engine.trust.certificate import Certificate, certify
-from fastquad.engine.trust.evidence import SPARE_BITS, bits_of
+from fastquad.engine.trust.evidence import bits_of
 from fastquad.engine.trust.flat import another_on_flat
 from fastquad.engine.trust.gauge import names
 from fastquad.engine.trust.local import exact_measure
@@ -34,21 +35,7 @@ from fastquad.status import Status
 from fastquad.typing import Asks, Float
 
 # The signals that symmetries of A make of x.
-_SYMMETRIES = (linear, linear_anywhere, weak, cancelling, moved, relabelled)
-# The bits of evidence in a measurement that fits to a relative residual of 1e-9.
-_BITS = 30.0
-# The share of ‖r‖² below which another signal is better: noise leaves no such one.
-_FAR_BETTER = 0.1
-# The largest number of coordinates that are tried with a value that the prior does not have.
-_CHANGED = 3
-# The number of measurements for each such coordinate.
-_EACH = 8
-# The evidence to spare for such coordinates.
-_SPARE_EVIDENCE = 12.0
-# The largest number of operations for looking at all columns one by one.
-_OPERATIONS = 2e10
-# The share of the memory for it: one part in this many.
-_SHARE = 4
+_SYMMETRIES = (linear, linear_anywhere, cancelling, moved, relabelled)
 
 
 def certify_structured(problem: Problem, prior: Prior, x: Float, entries: Entries | None) -> Asks[Certificate | None]:
@@ -56,7 +43,7 @@ def certify_structured(problem: Problem, prior: Prior, x: Float, entries: Entrie
     if prior.alphabet is not None:
         return (yield from _certify_values(problem, prior, prior.alphabet, x, entries))
     m, n = problem.m, problem.n
-    every = float(m) * n**3 <= _OPERATIONS and 8 * m * n * n <= problem.memory // _SHARE
+    every = m * n**2 <= tol.BLOCK_BYTES and n <= 4 * tol.SMALL_N and 8 * m * n * n <= problem.memory // 4
     form = prior.sparse_form(x, every)
     return None if form is None else (yield from _certify_in_columns(problem, *form, every, entries))
 
@@ -76,7 +63,7 @@ def _certify_values(
     if doubt:
         status = Status.UNDECIDED if tests.twin is None else Status.AMBIGUOUS
         return Certificate(x, answer.residual, status, doubt, twin=tests.twin)
-    bits, needed = float(np.minimum(bits_of(problem.y), _BITS).sum()), problem.n * math.log2(values.size) + SPARE_BITS
+    bits, needed = float(bits_of(problem.y, answer.residual).sum()), problem.n * math.log2(values.size) + tol.SPARE_BITS
     if bits < needed:
         doubt = (
             f"There are {values.size}^{problem.n} signals of these values. To tell them apart takes {needed:.0f} bits, "
@@ -117,7 +104,7 @@ def other_values_fit(problem: Problem, x: Float, *, below: bool = False) -> Asks
     before = float(r @ r)
     chosen: list[int] = []
     rows: list[Float] = []
-    for count in range(1, min(_CHANGED, m // _EACH) + 1):
+    for count in range(1, min(tol.SETTLING, m // tol.SPARE_ROWS) + 1):
         WW, Wa, aa = (np.einsum("ij,ij->j", *pair) for pair in ((W, W), (W, diagonals), (diagonals, diagonals)))
         c1, c2, c3 = 4 * r @ W, 4 * WW + 2 * r @ diagonals, 4 * Wa
         if below:
@@ -136,7 +123,7 @@ def other_values_fit(problem: Problem, x: Float, *, below: bool = False) -> Asks
             r = W @ x - problem.y
             step = -0.5 * np.linalg.lstsq(W[:, chosen], r, rcond=None)[0]
         square = max(float(r @ r), 1e-300)
-        if m * math.log(before / square) > count * (2 * math.log(n) + math.log(m)) + _SPARE_EVIDENCE:
+        if m * math.log(before / square) > count * (2 * math.log(n) + math.log(m)) + 2 * tol.SPARE_NATS:
             return True
     return False
 
@@ -160,7 +147,7 @@ def better_values(problem: Problem, x: Float, values: Float) -> Asks[Float | Non
         if best is None:
             break
         x[best[0]] = best[1]
-    return x if curve[-1] < _FAR_BETTER * curve[0] else None
+    return x if curve[-1] < tol.PART * curve[0] else None
 
 
 def _certify_in_columns(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.gauge import expand
-from fastquad.engine.trust.search import CHALLENGE, Candidate, Search
+from fastquad.engine.trust.search import Candidate, Search
 from fastquad.measurements.dense.kept import positions
 from fastquad.numerics.independence import Gram
 from fastquad.numerics.levenberg_marquardt import on_block
@@ -37,7 +37,7 @@ def subsystem(case: Search) -> Asks[Iterable[Candidate]]:
     if part.size in (0, answer.s):
         return () if noisy else (yield from _in_a_basis(case))
     rows, S = np.flatnonzero(seen[:, part].any(axis=1)), answer.S[part]
-    wanted = tol.SPARE_IN_NOISE if noisy and answer.residual > tol.SMALL_NOISE else 1
+    wanted = tol.SPARE_IN_NOISE if noisy and answer.residual > tol.TWIN_APART else 1
     doubt = ""
     if rows.size < part.size + wanted:
         numbers = f"Only {rows.size} measurements depend on {case.gauge.names(S)}, for {part.size} unknowns"
@@ -54,10 +54,10 @@ def subsystem(case: Search) -> Asks[Iterable[Candidate]]:
     def solutions() -> Iterator[Candidate]:
         z, rng = answer.x[answer.places], np.random.default_rng(3)
         spread = float(np.sqrt(np.mean(z[free] ** 2)))
-        for attempt in range(tol.SUBSYSTEM_STARTS):
+        for attempt in range(tol.MANY):
             start = z.copy()
-            start[free] = tol.SUBSYSTEM_SIZES[attempt % 2] * spread * rng.standard_normal(free.size)
-            descent = on_block(problem.y[rows], start, block, CHALLENGE, free=free)
+            start[free] = (1 + 2 * (attempt % 2)) * spread * rng.standard_normal(free.size)
+            descent = on_block(problem.y[rows], start, block, tol.CHALLENGE, free=free)
             if noisy or descent.residual < EXACT_RESIDUAL:
                 yield Candidate(expand(descent.z, answer.places, problem.n), answer.S)
 
@@ -114,9 +114,9 @@ def _in_a_basis(case: Search) -> Asks[Iterable[Candidate]]:
     count = f"{len(directions)} directions of x" if len(directions) > 1 else "one direction of x"
     case.suspicion = f"Only {rows.size} measurements depend on {count}: other values may fit as well."
     rng, starts = np.random.default_rng(3), []
-    for attempt in range(tol.SUBSYSTEM_STARTS):
+    for attempt in range(tol.MANY):
         start = answer.x.copy()
-        size = tol.SUBSYSTEM_SIZES[attempt % 2] * case.norm
+        size = (1 + 2 * (attempt % 2)) * case.norm
         start[answer.S] += size * (rng.standard_normal(len(directions)) @ directions)
         starts.append(Candidate(start, answer.S))
     return starts

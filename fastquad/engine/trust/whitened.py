@@ -16,13 +16,11 @@ import numpy as np
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Request, routed
 from fastquad.engine.steps import Outcome
+from fastquad.engine.trust import tolerances as tol
 from fastquad.measurements.contractions import Products, WeightedSum
 from fastquad.noise import Gaussian
 from fastquad.noise.base import LEAST
 from fastquad.typing import Asks, Float, T
-
-# The p-value below which the noise does not explain what is left: that of three deviations.
-_CHANCE = 1e-3
 
 
 def in_units_of_noise(
@@ -44,7 +42,7 @@ def in_units_of_noise(
     if problem.noise.given:
         # Squares of scores have heavier tails than χ²: the noise itself says whether it explains what is left.
         left = float(np.linalg.norm(w * z - y)) / np.sqrt(max(1, problem.m - free + problem.turning))
-        explained = noise.explains(problem.y, z, free - problem.turning) >= _CHANCE
+        explained = noise.explains(problem.y, z, free - problem.turning) >= tol.ALPHA
         level = Gaussian(max(1.0, left) if explained else 1.0)
     part = replace(problem, y=y, noise=level, by_transform=False)
     residual = float(np.linalg.norm(w * z - y) / np.linalg.norm(y))

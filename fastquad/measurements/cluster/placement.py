@@ -52,8 +52,8 @@ def distribute(
     ----------
     A : array of shape (m, n, n), Dask array, path of a `.npy` file or of a packed folder, or Measurements
         A path must be valid on every worker: each maps the part that it keeps. The chunks of a Dask array are computed
-        on the workers, and neighbours are put together to one part a worker. Anything else is sent from here, and must
-        stay as it is, to be sent again where a worker is lost.
+        on the workers, and neighbours are put together into one part per worker. Anything else is sent from here.
+        It must not change, because it is sent again if a worker is lost.
     client : distributed.Client, optional
         Default: the current one.
     packed : bool

@@ -21,15 +21,15 @@ class ComputedTensor(GeneratedTensor):
     Parameters
     ----------
     entry : function
-        Takes integers i, j and k (and `args`) and returns a number; where that is complex, signals are complex. A
-        function decorated with `numba.njit`, or one that Numba can compile. It is called from several threads at once.
+        Takes integers i, j and k (and `args`) and returns a number. If the number is complex, signals are complex.
+        The function is decorated with `numba.njit`, or Numba can compile it. Several threads call it at once.
     m, n : int
         The number of measurements and the length of the signal, both below 2³¹.
     args : sequence, optional
         Further arguments of `entry`: arrays and numbers that it needs, such as the phases of each measurement.
     symmetric : bool
-        Whether `entry(i, j, k) == entry(i, k, j)`, or its conjugate where it is complex. If not, the mean of both is
-        taken, which computes each twice: only the symmetric (Hermitian) part of a matrix matters.
+        Whether `entry(i, j, k) == entry(i, k, j)`, or its conjugate if it is complex. If not, the mean of both is
+        used, and each entry is computed twice: only the symmetric (Hermitian) part of a matrix matters.
 
     Notes
     -----

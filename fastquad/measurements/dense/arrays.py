@@ -23,6 +23,8 @@ def tensor_dtype(A: Any) -> np.dtype:
     if A.ndim != 3 or A.shape[1] != A.shape[2]:
         turned = A.ndim == 3 and A.shape[0] == A.shape[1]
         way_out = ": give numpy.moveaxis(A, -1, 0)" if turned else ""
+        if A.ndim == 1:
+            way_out = "; A comes first, then y"
         if A.ndim == 2:
             way_out = "; with a vector a_i in each row and y_i = |a_i^* x|², give fastquad.RankOneTensor(A)"
         raise ValueError(f"`A` must have shape (m, n, n), got {A.shape}{way_out}.")

@@ -98,7 +98,7 @@ class StoredTensor(Measurements):
 
     @abstractmethod
     def _aligned(self, z: Number, v: Number, c: Number) -> tuple[Number, Number, Number]:
-        """z, v and c as the kernels want them: a row a signal."""
+        """z, v and c as the kernels want them: a row per signal."""
 
     def sweep_passes(self) -> int:
         return 1 if fits_cache(self._sweep_bytes) else 2

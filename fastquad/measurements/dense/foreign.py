@@ -24,11 +24,12 @@ _KINDS = ("float32", "float64", "complex64", "complex128")
 class ArrayTensor(Measurements):
     """Measurements on an (m, n, n) array of another library: of PyTorch, CuPy or JAX, on a GPU or not.
 
-    The contractions are computed by that library and where the array is; x and the answers are NumPy's. Any array of
-    the array API standard will do, and PyTorch's. An array in this machine's memory is better given to `solve` as it
+    That library computes the contractions, where the array is. x and the answers are NumPy arrays. Any array of the
+    array API standard will do, and PyTorch's. An array in this machine's memory is better given to `solve` as it
     is: the kernels of fastquad read it without a copy.
 
-    Sums are in double precision if the library has it there; parts of a float32 array are converted for that.
+    Sums are in double precision if the library has it on that device. For this, parts of a float32 array are
+    converted.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fastquad.measurements.dense.layout import GROUP
+from fastquad.measurements.dense.layout import GROUP, entries_at
 from fastquad.measurements.dense.packed import PackedTensor
 from fastquad.typing import Float, Indices
 
@@ -56,6 +56,11 @@ class Kept:
         x = np.zeros(self.members.size)
         x[where] = z
         return np.take(self.tensor._apply(x, n_threads), where, axis=1)
+
+    def entries(self, j: Indices, k: Indices) -> Float:
+        """`Ã_i[j, k]` for pairs of positions, (m, pairs)."""
+        some = np.take(self.tensor.blocks, entries_at(j, k, self.members.size), axis=1)
+        return some.transpose(0, 2, 1).reshape(-1, j.size)[: self.tensor.m].astype(np.float64)
 
     def block(self, places: Indices, chosen: Indices | None = None) -> Float:
         """`Ã_i[P, P]` for these places P, or those of its rows that are chosen, (m, c, p)."""

@@ -18,7 +18,7 @@ GROUP: int = kernels.group
 
 
 def block_rows(n: int, dtype: np.dtype) -> int:
-    """Rows of 8 numbers in a packed block of n×n matrices: one an entry, two an entry of complex ones."""
+    """Rows of 8 numbers in a packed block of n×n matrices: one per entry, two per entry of complex ones."""
     return kernels.entries(n) * (2 if dtype.kind == "c" else 1)
 
 
@@ -102,12 +102,16 @@ def cells_at(members: Indices, new: int, n: int) -> Indices:
     rows, cols = np.empty((2, kernels.offset(groups, size)), dtype=np.int32)
     kernels.pairs(size, 0, groups, rows, cols)
     j, k = members[rows], members[cols]
+    where = entries_at(j, k, n)
+    where[(rows < 0) | (j < 0) | (k < 0)] = -1
+    return where
+
+
+def entries_at(j: Indices, k: Indices, n: int) -> Indices:
+    """Where the entries (j, k) stand in a block, in units of `LANES`; see kernels/layout.h."""
     low, high = np.minimum(j, k), np.maximum(j, k)
     group, row = np.divmod(low, GROUP)
-    # The formula of kernels/layout.h.
-    where = GROUP * (group * (n + 2 - 2 * group) + high - GROUP * group) + row
-    where[(rows < 0) | (low < 0)] = -1
-    return where
+    return GROUP * (group * (n + 2 - 2 * group) + high - GROUP * group) + row
 
 
 def pack_block(matrices: Number, out: Number) -> None:

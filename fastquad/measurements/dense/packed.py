@@ -161,6 +161,8 @@ class PackedTensor(StoredTensor):
         return out
 
     def _cells(self, members: Indices, new: int, n_threads: int) -> Float:
+        if new == self.n and (members == np.arange(self.n)).all():
+            return self.blocks
         where = cells_at(members, new, self.n)
         out = np.empty((self._units, where.size, LANES), dtype=self.dtype)
 

@@ -129,13 +129,13 @@ class LiftedTensor(WrappedTensor):
 class AffineTensor:
     """Measurements with linear and constant terms, `y_i = x^T A_i x + b_i^T x + c_i`.
 
-    The linear terms distinguish x from −x, so the sign of an answer is determined.
+    The linear terms distinguish x from −x, so they determine the sign of the answer.
 
     Parameters
     ----------
     A : what `fastquad.solve` takes: array of shape (m, n, n), sparse matrices, Measurements …
     b : array of shape (m, n)
-        Finite, and not all zero: without linear terms, subtract c from y and solve with A.
+        Finite, and not all zero. Without linear terms, subtract c from y and solve with A.
     c : array of shape (m,), optional
         Default: zero.
 

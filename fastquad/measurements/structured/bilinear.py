@@ -134,9 +134,9 @@ class BalancedTensor(Measurements):
 class BilinearTensor:
     """Measurements of products of two vectors, `y_i = u^T B_i v`.
 
-    Both are unknown, and each may be sparse, which is learned for each by itself. A signal is the two, one behind the
-    other, x = [u; v]; `split` takes them apart. As (c u, v/c) measures the same for every c, an answer has
-    ‖u‖ = ‖v‖, and its sign is unknown.
+    Both are unknown, and each may be sparse; how sparse is learnt for each. A signal is x = [u; v], and `split`
+    takes it apart. Because (c u, v/c) measures the same for every c, an answer has ‖u‖ = ‖v‖. Its sign cannot be
+    known.
 
     Parameters
     ----------

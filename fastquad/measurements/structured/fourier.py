@@ -32,15 +32,15 @@ class FourierTensor(FactoredTensor):
     F is the Fourier transform as `numpy.fft.fftn` has it. Signals are complex; if yours are real, give `solve`
     signal="real". x is flattened, and so is y: mask by mask, pixel by pixel.
 
-    Without masks, that is one of ones, x reversed, moved or conjugated may measure the same. Masks of
-    random phases, which every pixel sees differently, leave only the phase of x open.
+    With a single mask of ones, x reversed, moved or conjugated may measure the same. Masks of random phases leave
+    only the phase of x open.
 
     Parameters
     ----------
     masks : array of shape (L, ...)
         L masks, real or complex, each of the shape of the object x: (L, n), or (L, height, width) for images.
     size : tuple of int, optional
-        The shape of the transform, where it is larger than that of the object: zeros are appended, which measures
+        The shape of the transform, if it is larger than that of the object. Zeros are appended, which measures
         between the pixels (oversampling). Default: that of the object.
     measured : boolean array of shape (L, ...), optional
         Which pixels of the L transforms are measured; default: all.

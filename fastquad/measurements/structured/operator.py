@@ -32,9 +32,9 @@ class OperatorTensor(Measurements):
         `jvp(x, v)` gives `2 Re(x^* A_i v)`, (m,): the derivative of the measurements in the direction v. Default: the
         difference of two measurements, which is exact because they are quadratic forms.
     vjp : function, optional
-        `vjp(x, w)` gives `2 Σ_i w_i A_i x`, (n,), the gradient of `Σ_i w_i measure(x)_i`: paired with v by
-        `Re(v^* vjp(x, w))`. That of JAX is its conjugate. Without it, each takes n calls of `jvp`, for complex signals
-        2n.
+        `vjp(x, w)` gives `2 Σ_i w_i A_i x`, (n,), the gradient of `Σ_i w_i measure(x)_i`. It is paired with v by
+        `Re(v^* vjp(x, w))`. That of JAX is its conjugate. Without it, a gradient takes n calls of `jvp`, or 2n for
+        complex signals.
     m, n : int
         How many measurements there are, and the length of x.
     dtype : float32, float64, complex64 or complex128

@@ -25,9 +25,9 @@ _AT_A_TIME = 1 << 22
 class PairTensor(Measurements):
     """Measurements `y_i = Σ x_j x_k` over the pairs (j, k) with the label i.
 
-    Where x_j is 1 if there is a point at place j, and labels are bins of the distance between two places, y counts the
-    pairs of points at each distance: on a line or a circle (for which `ShiftTensor` is quicker), in the plane, in
-    space, or for any other metric.
+    If x_j is 1 for a point at place j, and labels are bins of the distance between two places, y counts the pairs
+    of points at each distance. The places may be in the plane, in space, or have any other metric. On a line or a
+    circle `ShiftTensor` is faster.
 
     Parameters
     ----------

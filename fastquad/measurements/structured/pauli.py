@@ -41,14 +41,15 @@ class PauliTensor(Measurements):
     """Measurements `y_i = x^* P_i x` with Pauli strings P_i: tomography of a pure state of q qubits.
 
     x is the state vector, complex, of length n = 2^q. y_i is the expectation of a string, between −‖x‖² and ‖x‖².
-    Nothing is assumed of ‖x‖: measure the string "I…I", whose expectation is ‖x‖² = 1, or give `solve` `norm=1`.
+    The norm ‖x‖ is not assumed to be 1: measure the string "I…I", whose expectation is ‖x‖² = 1, or give `solve`
+    `norm=1`.
 
     Parameters
     ----------
     labels : list of m str
         Strings of the letters I, X, Y and Z, all of one length q. The first letter acts on the most significant bit of
-        an index, so that "XZ" is `kron(X, Z)`: the order in which Qiskit writes labels. What has a method `to_labels`,
-        such as Qiskit's PauliList, is taken too.
+        an index, so that "XZ" is `kron(X, Z)`: the order in which Qiskit writes labels. An object with a method
+        `to_labels`, such as Qiskit's PauliList, works too.
 
     Examples
     --------

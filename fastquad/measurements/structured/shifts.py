@@ -27,10 +27,10 @@ _WORTH_A_TRANSFORM = 1 << 17
 class ShiftTensor(Measurements):
     """Measurements `y_d = Σ_j x_j x_{j+d}`, one for each lag d: the autocorrelation of x.
 
-    Where x_j is 1 if there is a point at j and 0 if not, y_d counts the pairs of points at the distance d: to find the
-    points is the turnpike problem, and with cyclic shifts, points on a circle, the beltway problem. A signal that is
-    reversed has the same autocorrelation, and so has one that is moved, where there is room or the shifts are cyclic: a
-    solver that finds one of them says so by its status (`Status.AMBIGUOUS`).
+    If x_j is 1 for a point at j and 0 otherwise, y_d counts the pairs of points at the distance d. Finding the
+    points is the turnpike problem. With cyclic shifts, for points on a circle, it is the beltway problem. The
+    reversed signal has the same autocorrelation. So has a signal that is moved, if there is room or the shifts are
+    cyclic. Then the status is `Status.AMBIGUOUS`.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class ShiftTensor(Measurements):
     cyclic : bool
         Whether j + d is taken modulo n. Otherwise entries beyond the ends count as zero.
     lags : list of int, optional
-        Distinct integers from 0 to n − 1. Default: all that tell something new, 0 to n − 1, or 0 to n//2 for cyclic
-        shifts, where the lag n − d measures the same as d.
+        Distinct integers from 0 to n − 1. Default: all that differ, 0 to n − 1. For cyclic shifts 0 to n//2,
+        because the lag n − d measures the same as d.
 
     Examples
     --------

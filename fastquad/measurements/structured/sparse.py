@@ -40,7 +40,7 @@ _MOST_PAIRS = 10_000_000
 class SparseTensor(Measurements):
     """Measurements `y_i = x^T A_i x` with sparse matrices A_i.
 
-    Cost and memory go with the nonzeros: no A_i is ever made dense.
+    Cost and memory grow with the number of nonzeros. No A_i is ever made dense.
 
     Parameters
     ----------
@@ -381,7 +381,7 @@ def _positions(chosen: Indices, n: int) -> Indices:
 
 
 def _places(places: Any, name: str, shape: tuple[int, ...], bound: int) -> Indices:
-    """Indices from 0 to bound − 1, one an entry."""
+    """Indices from 0 to bound − 1, one per entry."""
     array = np.asarray(places)
     if array.shape != shape or len(shape) != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(

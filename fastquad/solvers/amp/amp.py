@@ -648,10 +648,10 @@ class Search:
 class AMP(Solver):
     """Approximate message passing with a spike-and-slab denoiser, handed over to Levenberg–Marquardt.
 
-    Right for m of about n/2 and more, whatever k, which need not be known: about ten passes over A where gradient
-    methods need thousands. It assumes independent entries of A; their scale and mean are estimated. It ends with the
-    first answer that fits to a relative residual of 1e-9, or, where the data are noisy, with the posterior mean of the
-    first run whose predictions are far better than chance.
+    Use it for m of about n/2 and more. k may be anything and need not be known. It takes about ten passes over A;
+    gradient methods need thousands. It assumes independent entries of A, and estimates their scale and mean. It
+    ends with the first answer that fits to a relative residual of 1e-9 or, if the data are noisy, with the
+    posterior mean of the first run whose predictions are far better than chance.
 
     Parameters
     ----------

@@ -58,6 +58,8 @@ class Belief:
     r: Float
     #: Whether the weights do not say which coordinates are nonzero.
     dense: bool = False
+    #: The degrees of freedom that the estimate has taken.
+    freedom: float = 0.0
     #: x and its standard errors, if these were polished.
     answer: Float | None = None
     deviations: Float | None = None
@@ -84,7 +86,7 @@ class Belief:
     @property
     def trusted(self) -> bool:
         """Whether the answer is a success; with nearly as many coordinates as data, its error must be smaller."""
-        spare = max(1 - self.size / self.sound.size, 1e-3)
+        spare = max(1 - self.freedom / self.sound.size, 1e-3)
         return self.found and self.error < TRUSTED * math.sqrt(spare)
 
     def of_unsure_length(self, share: float) -> Belief:
@@ -114,6 +116,8 @@ def belief(problem: Problem, entries: Entries, walk: Walk) -> Belief | None:
     mean_square = float(sound @ walk.r**2) / max(count, 1e-300)
     variance = mean_square - (2 * q * V + V * V) / gain
     size = int(np.count_nonzero(weight > 0.5))
+    # What b = a x + √a N(0, I) moves of the estimate: Σ ∂x/∂(b/a) = a Σ v.
+    freedom = min(float(size), q / walk.D * V) if walk.denoiser.dense else float(size)
     r2 = min(walk.r2, 1 - 1e-15)
     evidence = (count - 10) * math.log(1 - r2) + 2 * log_choices(n, size)
     if walk.noise.sorts:
@@ -122,11 +126,11 @@ def belief(problem: Problem, entries: Entries, walk: Walk) -> Belief | None:
     noisy = walk.noise.told or variance > _NOISE_SHARE * mean_square
     found = walk.settled and walk.denoiser.learns and entries.independent and noisy and evidence < -_EVIDENCE
     error = math.sqrt(V / max(q + V, 1e-300)) * (1 + 1 / math.sqrt(m))
-    if not problem.noise.given and m <= problem.unknowns:
+    if not problem.noise.given and m <= problem.unknowns and not walk.denoiser.dense:
         error = with_small_ones(error, np.where(weight > 0.5, z, 0.0), np.sqrt(np.maximum(v, 0.0)), m)
     return Belief(
         z.copy(), v.copy(), weight.copy(), walk.residual, r2, error, math.sqrt(max(variance, 0.0)), evidence,
-        found and _within_noise(problem, walk), sound, walk.r, walk.denoiser.dense,
+        found and _within_noise(problem, walk), sound, walk.r, walk.denoiser.dense, freedom,
     )  # fmt: skip
 
 

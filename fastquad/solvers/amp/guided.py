@@ -65,7 +65,7 @@ class GuidedSearch(Search):
         if best is None or not best.found:
             return None
         convincing = self.problem.noise.given or best.evidence < -m
-        if best.trusted and convincing and (prior.rounds or best.size <= m / 2):
+        if best.trusted and convincing and (prior.rounds or best.dense or best.freedom <= m / 2):
             return self.conclude(best)
         return replace(self.conclude(best), end=End.NOISY) if last else None
 
@@ -76,7 +76,7 @@ class GuidedSearch(Search):
 
     def conclude(self, best: Belief) -> Outcome:
         outcome, prior = super().conclude(best), self.prior
-        free = min(best.size, self.problem.m - 1)
+        free = min(round(best.freedom), self.problem.m - 1)
         return replace(outcome, x=best.x if prior.signed else np.maximum(best.x, 0.0), free=free)
 
 

@@ -44,7 +44,7 @@ from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.grouping import Groups
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.priors.base import Denoiser
-from fastquad.priors.groups import spike_slab
+from fastquad.priors.spike_slab import spike_slab
 from fastquad.solvers.amp.amp import Attempt, Ensemble, Setting, Walk, prepare, run
 from fastquad.solvers.parts.descent import Fit, GrowingBlock, fit
 from fastquad.typing import Asks, Float, Indices

@@ -58,6 +58,8 @@ class GrowingBlock:
         if new.size or self.kept is None:
             members, count = Kept.order(new, members)
             self.kept = Kept.of(self.m, members, (yield Cells(members, count)), self.kept)
+            if new.size == support.size:
+                return BlockProducts(self.kept, np.arange(count))
         return BlockProducts(self.kept, self.kept.positions(support))
 
 

@@ -24,7 +24,8 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
-from fastquad.engine.trust.evidence import SPARE_BITS, against_chance
+from fastquad.engine.trust.evidence import against_chance
+from fastquad.engine.trust.tolerances import SPARE_BITS
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Diagonals, Products
 from fastquad.numerics import quartic

@@ -75,9 +75,9 @@ def run(
 class Pursuit(Solver):
     """Seeded greedy growth with Levenberg–Marquardt, for very sparse signals: reads a small part of A.
 
-    Right for k below about m/8, also for m far below n; k need not be known. It ends with the first answer that fits
-    to a relative residual of 1e-9, or, where the data are noisy, that is far better than chance; and gives up when
-    growth from all coordinates, with up to `max_skips` better choices passed over, has led nowhere.
+    Use it for k below about m/8, also for m far below n. k need not be known. It ends with the first answer that
+    fits to a relative residual of 1e-9 or, if the data are noisy, that is far better than chance. It gives up when
+    growth from all coordinates, with up to `max_skips` better choices passed over, has found nothing.
 
     Parameters
     ----------

@@ -232,3 +232,31 @@ def test_matrices_that_are_zero_on_the_range_of_a_decoder(method):
     solution = fq.solve(np.zeros((20, 12, 12)), np.ones(20), prior=fq.Generative(decoder), method=method)
     assert not solution.success
     assert np.isfinite(solution.x).all()
+
+
+def test_two_coordinates_that_are_zero_and_measured_alike():
+    """Opposite values there measure nothing, and products with x do not show it: fewer measurements than unknowns."""
+    for seed in range(4):
+        rng = np.random.default_rng([5, seed])
+        A, x = symmetric(rng, 34, 40), np.zeros(40)
+        x[:5] = rng.standard_normal(5)
+        A[:, 20, :] = A[:, 21, :]
+        A[:, :, 20] = A[:, :, 21]
+        A[:, 20, 20] = A[:, 21, 21]
+        solution = fq.solve(A, fq.measure(A, x), rng=seed)
+        assert solution.status is fq.Status.AMBIGUOUS
+        np.testing.assert_allclose(fq.measure(A, solution.rival), fq.measure(A, x), atol=1e-9)
+
+
+@pytest.mark.parametrize(("seed", "method"), [(15, "auto"), (31, "auto")])
+def test_a_few_large_measurements_with_large_errors(seed, method):
+    """One level of noise for all rows would take x for better known than it is."""
+    rng = np.random.default_rng([88, seed])
+    n = int(rng.integers(6, 16))
+    m = int(rng.uniform(2, 4) * n)
+    A, size = rng.standard_normal((m, n, n)), np.exp(2.5 * rng.standard_normal(m))
+    A *= size[:, None, None]
+    x = rng.standard_normal(n)
+    y = fq.measure(A, x) + 0.05 * size * np.linalg.norm(x) ** 2 * rng.standard_normal(m)
+    solution = fq.solve(A, y, method=method, rng=seed)
+    assert not solution.success or fq.distance(solution.x, x) < 3 * solution.error
