@@ -35,7 +35,8 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
-from fastquad.engine.trust.evidence import SPARE_NATS, against_chance, log_choices, log_evidence, width_of
+from fastquad.engine.trust.evidence import against_chance, log_choices, log_evidence, width_of
+from fastquad.engine.trust.tolerances import SPARE_NATS
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
 from fastquad.noise import Gaussian, Noise
