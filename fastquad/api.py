@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastquad import arguments
-from fastquad.batch import SolutionBatch
 from fastquad.engine.advice import Call
 from fastquad.engine.driver import drive
 from fastquad.engine.problem import Problem
 from fastquad.engine.run import Limits, Run
 from fastquad.engine.steps import End, Outcome, State, Steps
-from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
 from fastquad.noise import Noise, as_noise
 from fastquad.numerics.grouping import Groups
@@ -170,8 +168,7 @@ def solve(
 
 def _answer(given: Given) -> Solution:
     """The answer to a call of `solve`: said as the problem that the solvers know, found, and said as it was asked."""
-    if not (isinstance(given.A, Measurements) and given.memory is None) and not _is_said_otherwise(given.A):
-        given = replace(given, A=as_measurements(given.A, memory=given.memory))
+    given = replace(given, A=_measurements(given.A, given.memory))
     lacking = [f"`{name}`" for name in ("m", "n", "dtype") if not hasattr(given.A, name)]
     if lacking:
         raise TypeError(f"`A` must have `m`, `n` and `dtype`: set {' and '.join(lacking)} of {type(given.A).__name__}.")
@@ -180,16 +177,24 @@ def _answer(given: Given) -> Solution:
     def said(found: list[Solution]) -> Any:
         for reduction in reversed(chain):
             found = [reduction.solution(each, i) for i, each in enumerate(found)]
-        return SolutionBatch(found) if np.ndim(given.y) > 1 else found[0]
+        if np.ndim(given.y) < 2:
+            return found[0]
+        from fastquad.batch import SolutionBatch
+
+        return SolutionBatch(found)
 
     # Claim a Solution: a type checker cannot see from the shape of y that it is a batch, and `Solution` has an index
     # for it.
     return cast(Solution, changed(lambda: _found(posed), said))
 
 
-def _is_said_otherwise(A: Any) -> bool:
-    """Whether these are an AffineTensor's or a BilinearTensor's terms, no matrices yet."""
-    return hasattr(type(A), "lifted") or hasattr(type(A), "balanced")
+def _measurements(A: Any, memory: Any = None) -> Any:
+    """A as measurements; the terms of an AffineTensor or a BilinearTensor, which are no matrices yet, as they are."""
+    if (isinstance(A, Measurements) and memory is None) or hasattr(type(A), "lifted") or hasattr(type(A), "balanced"):
+        return A
+    from fastquad.measurements.convert import as_measurements
+
+    return as_measurements(A, memory=memory)
 
 
 def _found(given: Given) -> list[Solution]:
@@ -197,7 +202,7 @@ def _found(given: Given) -> list[Solution]:
     with _checkpoint(given.checkpoint) as saved:
         if given.memory is None and saved is not None and saved.memory is not None:
             # The same budget, for the same bits.
-            given = replace(given, A=as_measurements(given.A, memory=saved.memory), memory=saved.memory)
+            given = replace(given, A=_measurements(given.A, saved.memory), memory=saved.memory)
         call = _Checked(given)
         A, b = call.A, len(call.Y)
         if saved is None or not call.Y.any():
@@ -364,7 +369,7 @@ def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_thr
     >>> fq.measure(np.ones((2, 3, 3)), [1.0, 2.0, 3.0])
     array([36., 36.])
     """
-    measurements = A if _is_said_otherwise(A) else as_measurements(A)
+    measurements = _measurements(A)
     x = arguments.array(x, "x")
     if x.ndim not in (1, 2) or x.shape[-1] != measurements.n or not x.size:
         raise ValueError(f"`x` must have shape ({measurements.n},) or (b, {measurements.n}), got {x.shape}.")

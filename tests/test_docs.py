@@ -1,5 +1,6 @@
 """The guide is short, complete, and found by the words that people use."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from fastquad import points
 from fastquad.engine.trust import tolerances as tol
 from fastquad.measurements.cluster.placement import _PIECE_BYTES
 from fastquad.numerics.distances import EQUAL
+from fastquad.numerics.transform import sampled_variances
+from fastquad.solvers import plan
 from fastquad.solvers.latent import trust as latent
 from fastquad.solvers.pursuit.tuning import _FEW_MEASUREMENTS
 from fastquad.system.progress import PATIENCE
@@ -74,6 +77,12 @@ QUOTED = (
     ("howto-points", r"by less than ([\de-]+) of the largest", EQUAL),
     ("command", r"more than (\w+) seconds shows a bar", PATIENCE),
     ("distributed", r"this process, (\d+) MB at a time", _PIECE_BYTES / 2**20),
+    (
+        "measurements",
+        r"from (\d+) draws of the noise",
+        inspect.signature(sampled_variances).parameters["draws"].default,
+    ),
+    ("choosing", r"`lm` \| m above ([\d.]+) n", plan._ALL),
     ("theory", r"For \$m \\le (\d+)\$ the best few thousand", _FEW_MEASUREMENTS),
 )
 #: The same of a page that may also leave it out.

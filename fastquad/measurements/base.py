@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,10 +21,12 @@ from numpy.typing import ArrayLike
 from fastquad import arguments
 from fastquad.measurements.dense.layout import LANES, pack_block, packed_rows
 from fastquad.numerics.gram import gram
-from fastquad.numerics.transform import Transform
 from fastquad.system import threads
 from fastquad.system.memory import budget
 from fastquad.typing import Float, Indices, Number
+
+if TYPE_CHECKING:
+    from fastquad.numerics.transform import Transform
 
 _BLOCK_BYTES = 32 << 20
 #: A pass over no more than this is done by one thread.

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from fastquad.measurements.base import Edges, Measurements, along_of, gradient_of, gram_of
-from fastquad.numerics.forms import Forms
-from fastquad.numerics.transform import DenseTransform, Transform
 from fastquad.typing import Float, Indices
+
+if TYPE_CHECKING:
+    from fastquad.numerics.forms import Forms
+    from fastquad.numerics.transform import Transform
 
 #: The answer for a range of measurements: entries for each of them, and a sum over them, or several as a tuple; None
 #: where it has no such part.
@@ -476,6 +478,8 @@ class Factors(Contraction):
         if A.by_transform:
             return A._transform(real=True)
         factors = A._factors()
+        from fastquad.numerics.transform import DenseTransform
+
         return DenseTransform(factors) if factors.shape[1] else None
 
 
@@ -507,6 +511,8 @@ class Verbs(Contraction):
         return 0.0
 
     def answer(self, A: Measurements, n_threads: int) -> Forms:
+        from fastquad.numerics.forms import Forms
+
         return Forms(
             A.m, A.n,
             lambda x: A._measure(x, n_threads),

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastquad import arguments
-from fastquad.numerics.eigen import leading_eigenvector
 from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Denoiser, Prior, Seen, Start
 from fastquad.typing import Float, Indices, Number
@@ -161,6 +160,8 @@ class Sparse(Prior):
         return self.support if groups is None else groups.whole(self.support)
 
     def starts(self, seen: Seen) -> list[Start]:
+        from fastquad.numerics.eigen import leading_eigenvector
+
         n, known, groups = seen.n, self._known(seen.n), self.grouping(seen.n)
         if self.nonnegative:
             ones, make = np.ones(n), self.denoiser

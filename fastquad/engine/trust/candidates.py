@@ -26,7 +26,6 @@ from fastquad.engine.trust.search import Candidate, Search
 from fastquad.measurements.contractions import Block, Compress
 from fastquad.numerics import symmetry
 from fastquad.numerics.levenberg_marquardt import on_block
-from fastquad.numerics.relabelling import nearly_fitting, relabellings
 from fastquad.typing import Asks, Float, Indices, Number
 
 _NONE: tuple[Candidate, ...] = ()
@@ -247,6 +246,8 @@ def relabelled(case: Search) -> Asks[Iterable[Candidate]]:
     answer, problem, gauge, kinds = case.answer, case.problem, case.gauge, _kinds(case)
     if kinds.alone:
         return _NONE
+    from fastquad.numerics.relabelling import nearly_fitting, relabellings
+
     members = np.flatnonzero(np.isin(kinds.of, kinds.of[kinds.inside]))
     width = gauge.width
     if 8 * case.m * width * members.size**2 > min(tol.BLOCK_BYTES, problem.memory // 8):

@@ -14,9 +14,7 @@ from fastquad.engine.trust.answer import Known
 from fastquad.measurements.contractions import Cells, Factors, Products, Verbs
 from fastquad.measurements.dense.chunks import CHUNK_BYTES
 from fastquad.measurements.dense.kept import Kept, lacking
-from fastquad.numerics.forms import FormDescent
 from fastquad.numerics.levenberg_marquardt import Descent, Rule
-from fastquad.numerics.transform_descent import TransformDescent
 from fastquad.typing import Asks, Float, Indices
 
 # The largest m n² for which a step with W is as quick as one by a transform, which takes many of its products.
@@ -179,6 +177,8 @@ def fit(
 def _by_transform(problem: Problem, x: Float, rule: Rule, weights: Float | None) -> Asks[Fit]:
     """`fit` on all coordinates by conjugate gradients, with products of the transform alone."""
     B = yield Factors()
+    from fastquad.numerics.transform_descent import TransformDescent
+
     descent = TransformDescent(B, problem.y, x, weights)
     yield Step(descent.x, descent.residual)
     while not descent.finished(rule):
@@ -192,6 +192,8 @@ def _by_transform(problem: Problem, x: Float, rule: Rule, weights: Float | None)
 def _by_verbs(problem: Problem, x: Float, rule: Rule, weights: Float | None) -> Asks[Fit]:
     """`fit` on all coordinates by conjugate gradients, with the functions of A alone."""
     forms = yield Verbs()
+    from fastquad.numerics.forms import FormDescent
+
     descent = FormDescent(forms, problem.y, x, np.random.default_rng(0), weights)
     yield Reread(forms.uncharged())
     yield Step(descent.x, descent.residual)
