@@ -159,7 +159,7 @@ class Signal(Protocol):
         """The posterior of x given b; `steps` were made before."""
 
 
-class Gaussian:
+class Normal:
     """x ~ N(0, s2)."""
 
     estimated = False
@@ -368,7 +368,7 @@ def run(
     schedule starts with more noise than there is, and takes it away step by step: large sums, such as those at zero
     frequency behind masks without phases, then do not make it diverge.
     """
-    plain = isinstance(signal, Gaussian)
+    plain = isinstance(signal, Normal)
     kind: type[Consistent | Generalised] = Consistent if data.B.complete and (plain or data.B.diagonal) else Generalised
     state = kind.begin(data, signal, setting)
     best = Estimate(setting.start, math.inf)
@@ -400,7 +400,7 @@ class _Look(NamedTuple):
 
 def _settle(state: _State, steps: int, close: float, learns: bool) -> Estimate:
     """Steps at one level of noise; or one that is learnt, as that of all lengths alike."""
-    plain, best, since, look = isinstance(state.signal, Gaussian), None, 0, _Look(state.x, math.inf)
+    plain, best, since, look = isinstance(state.signal, Normal), None, 0, _Look(state.x, math.inf)
     exact = not np.any(state.data.tau2)
     if learns:
         state.data = state.data._replace(tau2=_FIRST_LEVEL * float(np.median(state.data.b**2)))

@@ -104,7 +104,7 @@ def message_passing(desk: Desk) -> Stage:
     if transform is None or problem.fixed:
         return None
     data = intensities.Intensities.of(transform, problem.y)
-    signal = intensities.Gaussian(data.s2)
+    signal = intensities.Normal(data.s2)
     everything = np.arange(problem.n)
     best: Fit | None = None
     for setting in intensities.attempts(data, problem.rng):
