@@ -34,7 +34,7 @@ from fastquad.measurements.base import Measurements
 from fastquad.measurements.contractions import Along, Sizes, SparseMatrices
 from fastquad.measurements.views import RealView
 from fastquad.noise import as_noise
-from fastquad.numerics.sparse_factor import DenseFactor
+from fastquad.numerics.sparse_factor import DenseFactor, Extended
 from fastquad.system import threads
 from fastquad.system.memory import budget
 from fastquad.typing import Asks, Float, Indices, Number
@@ -305,13 +305,16 @@ def seen(
 
 def _leverages(case: Factored) -> Asks[Float]:
     """`w_i² j_i^T (J^T D J)^+ j_i` of each row of the Jacobian, (m,)."""
-    factor = case.factor
-    if not isinstance(factor, DenseFactor):
+    factor: Any = case.factor
+    root, out = np.empty((case.x.size, 0)), np.zeros(case.shape[0])
+    if isinstance(factor, Extended):
+        factor, root = factor.base, factor.U
+    if isinstance(factor, DenseFactor):
+        root = np.hstack([factor.inverse_root(), root])
+    else:
         edges = yield SparseMatrices()
         J = _jacobian(edges, case.x, case.normals.problem.turning)
-        return case.w**2 * _on_pattern(J, factor.inverse_on_pattern())
-    out = np.zeros(case.shape[0])
-    root = factor.inverse_root()
+        out += _on_pattern(J, factor.inverse_on_pattern())
     for start in range(0, root.shape[1], _COLUMNS):
         image = yield Along(case.x, np.ascontiguousarray(root[:, start : start + _COLUMNS]))
         out += np.einsum("ij,ij->i", image, image)

@@ -230,3 +230,26 @@ def test_the_command(tmp_path):
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["measurement", "redundancy", "critical"]
     assert len(lines) == A.m + 1
+
+
+@pytest.mark.parametrize("stored", ["dense", "sparse"])
+@pytest.mark.parametrize("last", [(1e-7,), (1e-8, 1e-9), (1e-8, 0.0)])
+def test_a_direction_that_is_hardly_seen_is_not_taken_for_known(stored, last):
+    """Below the root of rounding the normal equations see nothing; J itself tells what is hardly seen from nothing."""
+    rng = np.random.default_rng(0)
+    n, m = 12, 20
+    U, V = (np.linalg.qr(rng.standard_normal((k, n)))[0] for k in (m, n))
+    J = U * np.r_[np.ones(n - len(last)), last] @ V.T
+    x = 1 + rng.random(n)
+    # Matrices with 2 M_i x = J_i.
+    M = np.einsum("ij,k->ijk", J, x) / (x @ x)
+    M = (M + M.transpose(0, 2, 1) - np.einsum("i,j,k->ijk", J @ x, x, x) / (x @ x) ** 2) / 2
+    sigma = 0.01 * (1 + rng.random(m))
+    found = fq.diagnose(M if stored == "dense" else fq.SparseTensor([sparse.csr_array(each) for each in M]), x, sigma)
+    assert found.unseen.shape == (n, last.count(0.0))
+    if 0.0 in last:
+        np.testing.assert_allclose(np.abs(found.unseen[:, 0] @ V[:, -1]), 1, atol=1e-6)
+    else:
+        expected = np.linalg.norm(np.linalg.pinv(J / sigma[:, None], rcond=1e-14), axis=1)
+        np.testing.assert_allclose(found.stderr, expected, rtol=1e-3)
+        np.testing.assert_allclose(found.leverage, leverage(J / sigma[:, None]), atol=1e-4)

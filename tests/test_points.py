@@ -193,6 +193,20 @@ def test_a_budget_ends_in_a_status():
     assert fq.points.circle(circle_of(drawn(40, 1000, 0), 1000), 1000, max_time=0.0).status == "MAX_TIME"
 
 
+def test_a_worst_case_ends_within_its_budget():
+    """A middle that looks the same from both sides hides on which side points near the ends are (after Zhang, 1994)."""
+    n = 40
+    length, near = 24 * n, np.arange(1, n + 1)
+    outer = np.where(near > n // 2, near, length - near)
+    d = line_of(np.sort(np.concatenate([[0, length], length // 2 + np.arange(-n, n + 1), outer])))
+    # 123 points: to place them is 121 nodes, to see all else about 8,000.
+    found = fq.points.line(d, max_nodes=100)
+    assert (found.status, found.n_iter <= 100) == ("MAX_ITER", True)
+    found = fq.points.line(d, max_nodes=4000)
+    assert found.status in ("UNDECIDED", "MAX_ITER")
+    assert fq.points.line(d).status == "PROVEN"
+
+
 def test_no_points_have_these_distances():
     d = line_of(drawn(20, 1000, 0))
     d[3] += 1

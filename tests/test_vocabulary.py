@@ -10,9 +10,11 @@ from fastquad.measurements.cluster.parts import contract, merged
 from fastquad.measurements.contractions import (
     Along,
     Block,
+    Cells,
     Compress,
     Contraction,
     Diagonals,
+    FirstProducts,
     Gradient,
     Gram,
     Matrices,
@@ -43,6 +45,22 @@ def requests(b: int | None) -> list[Contraction]:
         return shared
     verbs = [Along(x, x**2), Gradient(x, w), Gram(x, w**2, w)]
     return [*shared, *verbs, SidedProducts(x, True), Rows(some), Block(some), Compress(np.eye(N)[:, :3])]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_rows_in_another_unit(raw, packed):
+    """The answer for w_i A_i, from that for A_i; of 21 rows, which fill no whole number of groups."""
+    rng = np.random.default_rng(3)
+    array, w = np.asarray(raw)[:21], rng.random(21)
+    A, other = fq.as_measurements(array), fq.as_measurements(array * w[:, None, None])
+    if packed:
+        A, other = fq.pack(A), fq.pack(other)
+    x, some = rng.standard_normal(N), np.array([1, 4, 7, 8])
+    asked = [Products(x), FirstProducts(x, 9), Measure(x), Along(x, x**2), Diagonals(), Matrices(3, 19)]
+    asked += [Rows(some), Block(some), Cells(np.arange(N), N), SidedProducts(x, True), Compress(np.eye(N)[:, :3])]
+    for request in asked:
+        expected = request.answer(other, 1)
+        np.testing.assert_allclose(request.scaled(request.answer(A, 1), w), expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("b", [None, 1, 3])

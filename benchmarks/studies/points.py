@@ -126,6 +126,12 @@ def hard(options):
     cases["a sum of five sets"] = points
     cases["200 of 300 places"] = np.random.default_rng(0).choice(300, 200, replace=False)
     cases["two thirds of an arithmetic progression, twice"] = np.flatnonzero(np.arange(240) % 3 < 2) * np.int64(7)
+    # After Zhang (1994): a middle that looks the same from both sides, and points near the ends whose sides it hides.
+    for n in (30, 60, 100, 200):
+        length, near = 24 * n, np.arange(1, n + 1)
+        middle = length // 2 + np.arange(-n, n + 1)
+        outer = np.where(near > n // 2, near, length - near)
+        cases[f"{3 * n + 3} points with a symmetric middle"] = np.concatenate([[0, length], middle, outer])
     for name, points in cases.items():
         for max_time in (1.0, 5.0):
             start = time.perf_counter()

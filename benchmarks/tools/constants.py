@@ -230,7 +230,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=4.0, help="how long the tests of one may take")
     parser.add_argument("--rules", action="store_true", help="rows of tables in place of numbers")
-    said = parser.parse_args()
+    said = parser.parse_intermixed_args()
     if said.command == "index":
         INDEX.parent.mkdir(exist_ok=True)
         print(run(said.paths or ["tests"], {RECORD: str(INDEX)}))

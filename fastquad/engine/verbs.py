@@ -9,6 +9,14 @@ dense. Where a kind offers only `Along` and `Gradient`, J is put together from t
 the step is found by conjugate gradients on both. Along the whole line x + u d the residual is `r + u J d + u² z(d)`:
 the best u is exact, as in `fastquad.numerics.levenberg_marquardt`.
 
+A row of large terms and little noise is nearly a constraint, along whose curve ‖w r‖ leaves only short steps. What the
+same Jacobian says of the step after this one,
+
+    −J⁺ r(x + u d) = (1 − u) d − u² J⁺ z(d),    d = −J⁺ r,
+
+does not know how rows are scaled, and its square is a quartic of u, too (the natural level function of Deuflhard,
+Newton Methods for Nonlinear Problems, 2004). `newton` goes where that is shortest.
+
 Turning the phase of a complex x changes nothing: of its largest entry the part along that direction is held. So are
 values that are known, and coordinates that no measurement sees.
 """
@@ -34,6 +42,8 @@ from fastquad.typing import Asks, Float, Indices
 _FIRST_DAMPING, _LEAST_DAMPING = 1e-4, 1e-12
 # Conjugate gradients stop at this share of the gradient, or after so many steps: guesses.
 _CLOSELY, _MAX_INNER = 1e-6, 300
+# Steps of `newton` at most; the relative length at which they end; and below which they end if they hardly get shorter.
+_NEWTON_STEPS, _NEWTON_END, _NEWTON_NEAR = 40, 1e-13, 1e-6
 #: When a descent stops.
 RULE = Rule(max_steps=60, patience=15, factor=1.01)
 
@@ -130,6 +140,35 @@ def descend(
         if not quiet:
             yield Step(x, float(np.linalg.norm(r)) / scale)
     return Found(x, r, float(np.linalg.norm(r)) / scale, curve)
+
+
+def newton(normals: Normals, x: Float, weights: Float, *, quiet: bool = False) -> Asks[Found | None]:
+    """Gauss–Newton from x while steps get shorter, yielding a `Step` for each unless `quiet`; None if they do not."""
+    problem, d = normals.problem, weights**2
+    scale = float(np.linalg.norm(problem.y)) or 1.0
+    r = (yield Measure(x)) - problem.y
+    curve, shortest = [float(np.sum((weights * r) ** 2))], math.inf
+    for _ in range(_NEWTON_STEPS if normals.affordable else 0):
+        G, g = yield from normals.gram(x, d, r)
+        factor = normals.factor(G, normals.held(x))
+        step = -factor.solve(g)
+        q = yield Measure(step)
+        bend = factor.solve((yield Gradient(x, d * q)))
+        length, both = float(step @ step), float(step @ bend)
+        u = float(quartic.minimise_upwards(-2 * length, length - 2 * both, 2 * both, float(bend @ bend))[0])
+        size, before = float(np.linalg.norm(x)), shortest
+        x = x + u * step
+        r = (yield Measure(x)) - problem.y
+        curve.append(float(np.sum((weights * r) ** 2)))
+        if not quiet:
+            yield Step(x, float(np.linalg.norm(r)) / scale)
+        shortest = math.sqrt(length) / (size or 1.0)
+        # Near the end steps are as long as rounding makes them.
+        if shortest < _NEWTON_END or (before < _NEWTON_NEAR and shortest > 0.25 * before):
+            return Found(x, r, float(np.linalg.norm(r)) / scale, curve)
+        if not math.isfinite(curve[-1]):
+            break
+    return None
 
 
 def _step(normals: Normals, x: Float, d: Float, r: Float, damping: float) -> Asks[Float]:

@@ -48,6 +48,7 @@ from fastquad.typing import Asks
 
 __all__ = ["TRUSTED", "Verdict", "exact_enough", "judge", "products_affordable"]
 
+_NOTHING_SEEN = "No signal is seen in y beyond its noise."
 _MAY_BE_CHANCE = "There are too few measurements to spare: a wrong signal may fit as well by chance."
 #: The relative residual below which exact data are fitted by a posterior mean as well as its loop goes. Guess.
 PRIOR_FITS = 1e-2
@@ -287,6 +288,11 @@ def _in_noise(case: _Case) -> Asks[Verdict]:
         return (yield from _certified(_Case(case.problem, found)))
     if verdict.status is Status.CONVERGED and case.given_up and case.by_chance:
         return Verdict(Status.UNDECIDED, replace(found, note=f"{found.note} {_MAY_BE_CHANCE}".strip()))
+    unknown = found.error is not None and found.error >= tol.CLEARLY_ANOTHER
+    if verdict.status in (Status.AMBIGUOUS, Status.NOISY) and unknown and case.by_chance:
+        # A rival is another signal only if x is one; and zero would be as near to it.
+        note = f"{case.outcome.note} {_NOTHING_SEEN}".strip()
+        return Verdict(Status.NOISY, replace(found, note=note, error=1.0, rival=None))
     prior = case.problem.prior
     if verdict.status is Status.CONVERGED and (prior is None or prior.kind == "sparse"):
         found.proof = yield from certified_radius(case.problem, found.x)

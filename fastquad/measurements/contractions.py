@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fastquad.measurements.base import Edges, Measurements, along_of, gradient_of, gram_of
+from fastquad.measurements.dense.layout import LANES
 from fastquad.typing import Float, Indices
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class Contraction:
     def split(self, answer: Any) -> Answer:
         """An answer as a pair: entries for each measurement, and a sum over measurements."""
         return answer, None
+
+    def scaled(self, answer: Float, w: Float) -> Float:
+        """The answer for the matrices `w_i A_i`, from that for A_i: here of rows, one for each measurement."""
+        first = getattr(self, "first", 0)
+        return np.ascontiguousarray((answer.T * w[first : first + len(answer)]).T)
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,6 +403,11 @@ class Cells(Contraction):
 
     def answer(self, A: Measurements, n_threads: int) -> Float:
         return A._cells(self.members, self.new, n_threads)
+
+    def scaled(self, answer: Float, w: Float) -> Float:
+        lanes = np.zeros((len(answer), 1, LANES))
+        lanes.reshape(-1)[: w.size] = w
+        return answer * lanes
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,20 +14,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fastquad.numerics import krylov, quartic
-from fastquad.numerics.levenberg_marquardt import Rule, finished
+from fastquad.numerics import krylov
 from fastquad.typing import Float
 
-# The damping at the start, relative to a typical eigenvalue: that of `transform_descent`.
-_FIRST_DAMPING = 2.5e-3
-# The share of the gradient to which a step is solved for: at most, and at least.
-_ROUGHLY, _CLOSELY = 0.1, 1e-8
-# The largest number of steps of conjugate gradients for one of these: far from the end, and where it is near.
-_FEW_STEPS, _MAX_STEPS = 60, 300
-_NEAR = 1e-3
-# The share of the residual that a step lowers, at which a descent is at the bottom in noise: x then moves by a
-# millionth of what the noise moves it. Where data are exact it is about 1.
-_AT_BOTTOM = 1e-6
 # The least share of a decrease that rounding lets one see.
 _NO_MORE = 1e-15
 
@@ -150,54 +139,3 @@ class JacobianAt:
     def least(self, rng: np.random.Generator, without: list[Float]) -> krylov.Least:
         """The least eigenvalue of `J^T J`, beside known null vectors of J."""
         return krylov.least_eigenvalue(self.normal, self.forms.n, rng, without)
-
-
-class FormDescent:
-    """A descent: x and the residual r, without the weights (m,) by which it may be multiplied."""
-
-    def __init__(
-        self, forms: Forms, y: Float, x: Float, rng: np.random.Generator, weights: Float | None = None
-    ) -> None:
-        self.forms, self.y, self.x, self.weights, self.rng = forms, y, x, weights, rng
-        self.damping = _FIRST_DAMPING
-        self.scale = float(np.sum(self._weighed(y) ** 2))
-        self.steepness = np.inf
-        self._set_residual(forms.measure(x) - y)
-        self.curve = [self.square]
-
-    def _weighed(self, v: Float) -> Float:
-        return v if self.weights is None else self.weights * v
-
-    def _set_residual(self, r: Float) -> None:
-        self.r = r
-        self.square = float(np.sum(self._weighed(r) ** 2))
-
-    @property
-    def residual(self) -> float:
-        """`‖r‖/‖y‖`, without weights."""
-        return float(np.linalg.norm(self.r) / np.linalg.norm(self.y))
-
-    def finished(self, rule: Rule) -> bool:
-        """Whether another step is useless: by the rule, or because J lowers next to nothing of the residual."""
-        return self.steepness < _AT_BOTTOM or finished(self.curve, self.scale, rule)
-
-    def step(self) -> None:
-        """One step to the best point of a line."""
-        J, r = JacobianAt(self.forms, self.x, self.weights), self._weighed(self.r)
-        left = float(np.sqrt(self.square / self.scale))
-        tol, most = float(np.clip(left, _CLOSELY, _ROUGHLY)), _MAX_STEPS if left < _NEAR else _FEW_STEPS
-        typical = J.typical(self.rng)
-        d = J.least_squares(-r, tol, most, damping=self.damping * typical)
-        p, q = J.forward(d), self._weighed(self.forms.measure(d))
-        # How much of the residual the Jacobian could lower: nothing at a bottom.
-        self.steepness = float(np.linalg.norm(p)) / max(float(np.linalg.norm(r)), 1e-300)
-        terms = quartic.coefficients(r, p, q)
-        u, change = quartic.minimise_one(*terms)
-        # The decrease of the full step u = 1, by the linear model and in truth.
-        predicted = -terms[0] - float(p @ p)
-        ratio = -sum(terms) / predicted if predicted > 0 else 0.0
-        if change < 0:
-            self.x = self.x + u * d
-            self._set_residual(self.forms.measure(self.x) - self.y)
-        self.curve.append(self.square)
-        self.damping *= 1e-2 if ratio > 0.9 else 0.1 if ratio > 0.6 else 1.0 if ratio > 0.25 else 10.0

@@ -209,6 +209,50 @@ class DenseFactor:
         return out
 
 
+@dataclass(frozen=True)
+class Extended:
+    """A factor, with the inverse on directions that are seen too weakly for it: `G^{-1} = F^{-1} + U U^T`.
+
+    G itself knows `v^T G v` to the rounding of its entries alone. Of G = J^T J and a direction v that is orthogonal to
+    what F has, `J v` knows it to twice the digits.
+
+    Parameters
+    ----------
+    base : Factor or DenseFactor
+        F, where some coordinates are held.
+    U : array of shape (N, d)
+        The directions, with d of these coordinates alone: `J^T J U` is zero at the coordinates that F has, and the
+        columns of J U are orthonormal.
+    """
+
+    base: Factor | DenseFactor
+    U: Float
+
+    @classmethod
+    def of(cls, base: Factor | DenseFactor, V: Float, images: Float) -> Extended:
+        """The factor with directions V of whatever length, (N, d), whose images under J are these, (m, d)."""
+        size = np.linalg.norm(images, axis=0)
+        R: Any = np.linalg.qr(images / size, mode="r")
+        return cls(base, np.linalg.solve(R.T, (V / size).T).T)
+
+    def solve(self, b: Float) -> Float:
+        """`G^{-1} b`, zero at the coordinates that are held."""
+        return np.asarray(self.base.solve(b) + self.U @ (self.U.T @ b))
+
+    def inverse_diagonal(self) -> Float:
+        """The diagonal of the inverse, (N,)."""
+        return self.base.inverse_diagonal() + np.einsum("ij,ij->i", self.U, self.U)
+
+    def inverse_on_pattern(self) -> Any:
+        """The inverse on the pattern of that of F."""
+        Z = self.base.inverse_on_pattern()
+        if isinstance(Z, np.ndarray):
+            return Z + self.U @ self.U.T
+        rows = np.repeat(np.arange(Z.shape[0]), np.diff(Z.indptr))
+        Z.data += sum(column[rows] * column[Z.indices] for column in self.U.T)
+        return Z
+
+
 def _order(G: Any) -> Indices:
     """An order of elimination that keeps L sparse: least degree on the pattern."""
     from scipy import sparse

@@ -160,6 +160,7 @@ def _dense_corner(A: Measurements) -> bool:
     corner = first._block(np.arange(size), np.arange(A.n - size, A.n), 1)[0]
     if np.count_nonzero(corner) < corner.size:
         return False
+    corner = corner / float(np.abs(corner).max())  # the squares of its entries may be no numbers
     # The determinant tells it in a fifth of the time: the least singular value is at least what it would be if all the
     # others had the same size r, for then their product is largest.
     norm = float(np.linalg.norm(corner))

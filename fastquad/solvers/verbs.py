@@ -20,7 +20,7 @@ import numpy as np
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust.by_verbs import level
-from fastquad.engine.verbs import RULE, Found, Normals, descend, rows_scaled
+from fastquad.engine.verbs import RULE, Found, Normals, descend, newton, rows_scaled
 from fastquad.measurements.contractions import Measure, Sizes, SparseMatrices
 from fastquad.solvers.parts.noise_fit import beyond_chance
 from fastquad.typing import Asks, Float
@@ -49,11 +49,10 @@ def search(problem: Problem) -> Asks[Outcome]:
     while tried < len(starts) + _RANDOM:
         x = starts[tried] if tried < len(starts) else _random(problem)
         tried += 1
-        found = yield from descend(normals, x, weights)
+        found = yield from _end(normals, x, weights, told)
         if _fits(problem, found, weights):
             best = found
             break
-        found = yield from _polished(normals, found, weights, told)
         agrees = best is not None and abs(found.curve[-1] - best.curve[-1]) <= _AGREE * best.curve[-1]
         best = found if best is None or found.curve[-1] < best.curve[-1] else best
         if agrees or _explained(problem, best, told):
@@ -66,9 +65,27 @@ def search(problem: Problem) -> Asks[Outcome]:
     return Outcome(best.x, best.residual, end, free=problem.n, method="lm", normals=normals)
 
 
+def _end(normals: Normals, x: Float, weights: Float, told: Float | None) -> Asks[Found]:
+    """The exact fit, or the bottom of the likelihood, to which a start leads: by Gauss–Newton, or else downhill."""
+    problem = normals.problem
+    found = yield from newton(normals, x, weights if told is None else 1 / told)
+    if found is not None:
+        if _fits(problem, found, weights):
+            return found
+        if told is None:
+            return (yield from _polished(normals, found, weights, told))
+        if _explained(problem, found, told):
+            return found
+    other = yield from descend(normals, x, weights)
+    if _fits(problem, other, weights):
+        return other
+    other = yield from _polished(normals, other, weights, told)
+    return other if found is None or other.curve[-1] < found.curve[-1] else found
+
+
 def _fits(problem: Problem, found: Found, weights: Float) -> bool:
     """Whether nothing but rounding is left of any row."""
-    return math.sqrt(found.curve[-1] / float(np.sum((weights * problem.y) ** 2))) < _EXACT
+    return float(np.linalg.norm(weights * found.r)) < _EXACT * float(np.linalg.norm(weights * problem.y))
 
 
 def _explained(problem: Problem, found: Found, told: Float | None) -> bool:

@@ -354,7 +354,7 @@ ONCE_WRONG = [
     ("weak second signal", 86058, 0), ("second signal in noise", 5151, 112), ("complex second signal", 5152, 15),
     ("complex blocks", 87006, 3), ("householder", 87035, 2),
     ("half precision structures", 87049, 2), ("banded", 501, 0), ("tree of couplings", 501, 2),
-    ("planted twin", 7, 9), ("complex planted twin", 7, 3),
+    ("planted twin", 7, 9), ("complex planted twin", 7, 3), ("a turned pair", 94001, 15), ("a turned pair", 94003, 39),
 ]  # fmt: skip
 
 
@@ -397,7 +397,7 @@ def test_a_doubt_has_a_witness(part, monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     campaign = importlib.import_module("benchmarks.studies.campaign.__main__")
     doubted = 0
-    for name in list(campaign.CLASSES)[part::8]:
+    for name in [each for each in campaign.CLASSES if each not in campaign.held_out.NAMES][part::8]:
         for case, y, options, number in problems(campaign, name, 1):
             solution = fq.solve(case.form(case.A), y, max_passes=300, max_time=30, rng=number, **options)
             if solution.status is fq.Status.UNDECIDED:

@@ -239,3 +239,16 @@ def test_a_known_support_rules_the_reversal_out():
     x = np.array([1.0, 0.0, -2.0, 0.5, 0.0, 0.0])
     solution = fq.solve(A, fq.measure(A, x), prior=fq.Sparse(support=[0, 2, 3]), method="lm", x0=x)
     assert solution.status is Status.EXACT
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_without_a_signal_is_noisy_and_not_ambiguous(seed):
+    """The twin: the same matrices with a signal in the same noise, which is found."""
+    rng = np.random.default_rng([41, seed])
+    A, noise = rng.standard_normal((60, 20, 20)), 3 * rng.standard_normal(60)
+    nothing = fq.solve(A, noise, noise=3.0)
+    assert nothing.status is fq.Status.NOISY
+    assert (nothing.rival, nothing.error) == (None, 1.0)
+    assert "No signal is seen" in nothing.message
+    x = 10 * rng.standard_normal(20)
+    assert fq.solve(A, fq.measure(A, x) + noise, noise=3.0).success

@@ -31,6 +31,7 @@ import numpy as np
 import fastquad as fq
 from benchmarks.studies.campaign import (
     everyday,
+    held_out,
     hidden_twins,
     kinds,
     knowledge,
@@ -42,7 +43,8 @@ from benchmarks.studies.campaign import (
 from benchmarks.studies.campaign.problems import CLASSES, Array, Case
 
 #: Modules that register their classes.
-_MODULES = (structures, kinds, knowledge, mismatch, subsystems, hidden_twins, everyday, proofs)
+_MODULES = (structures, kinds, knowledge, mismatch, subsystems, hidden_twins, everyday, proofs, held_out)
+_BY_NAME = (*hidden_twins.BY_NAME, *held_out.NAMES)
 # A budget that does not depend on what else the machine does; the time is for what hangs.
 _MAX_PASSES, _MAX_SECONDS = 300, 30.0
 #: How often a problem is posed in which way.
@@ -184,10 +186,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", help="one class, or several with commas between them")
+    parser.add_argument("--held-out", action="store_true", help="only the classes that no test was made for")
     parser.add_argument("--show", action="store_true", help="list what was wrong or refused")
     parser.add_argument("--save", help="a file for the trials, one per line")
     given = parser.parse_args()
-    names = given.only.split(",") if given.only else [name for name in CLASSES if name not in hidden_twins.BY_NAME]
+    told = list(held_out.NAMES) if given.held_out else given.only.split(",") if given.only else None
+    names = told or [name for name in CLASSES if name not in _BY_NAME]
     jobs = [(names[i % len(names)], given.seed, i // len(names)) for i in range(given.count)]
     with Pool(given.jobs) as pool:
         trials = list(pool.imap(run, jobs, chunksize=8))

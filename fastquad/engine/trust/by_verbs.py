@@ -39,12 +39,12 @@ from fastquad.engine.trust.certificate import Certificate, Doubt
 from fastquad.engine.trust.evidence import against_chance, bits_of, short_of
 from fastquad.engine.trust.factored import Factored
 from fastquad.engine.trust.gauge import Gauge
-from fastquad.engine.verbs import Normals, descend, rows_scaled
+from fastquad.engine.verbs import Normals, descend, newton, rows_scaled
 from fastquad.measurements.base import Edges
 from fastquad.measurements.contractions import Factors, Sizes, SparseMatrices, Verbs
 from fastquad.numerics import krylov
-from fastquad.numerics.forms import FormDescent
 from fastquad.numerics.levenberg_marquardt import turned
+from fastquad.numerics.line_descent import FormDescent
 from fastquad.numerics.synchronise import determines
 from fastquad.numerics.transform import sampled_variances
 from fastquad.status import Status
@@ -477,22 +477,25 @@ def _rival(case: _Case, J: Factored, sure: NDArray[np.bool_], bound: float, erro
     if not (J.normals.determined or (edges is not None and determines(edges.M, J.w))):
         # Roots of parts of the system are near x, but as good: a part of it is another.
         starts += [(each, nearer) for each in J.other_roots()]
-        starts += [(problem.completed(each), apart) for each in _other_starts(case)]
+        starts += [(problem.completed(each), nearer) for each in _other_starts(case)]
     for start, beyond in starts:
         if case.away(start) <= beyond:
             continue
-        end = yield from descend(J.normals, start, J.w, tol.TO_ROUNDING, quiet=True)
+        end = yield from newton(J.normals, start, J.w, quiet=True)
+        if end is None:
+            end = yield from descend(J.normals, start, J.w, tol.TO_ROUNDING, quiet=True)
         if end.curve[-1] <= bound and case.away(end.x) > beyond:
             return end.x
     return None
 
 
 def _other_starts(case: _Case) -> list[Float]:
-    """A constant signal of the size of x, and two at random."""
+    """A constant signal of the size of x, and two at random: none where there are too many coordinates."""
     n, rng = case.problem.n, np.random.default_rng(7)
     typical = case.norm / math.sqrt(n)
     constant = np.ones(n) if case.gauge.width == 1 else np.tile([math.sqrt(2), 0.0], n // 2)
-    return [typical * each for each in (constant, rng.standard_normal(n), rng.standard_normal(n))]
+    drawn = min(2, tol.STARTS_BY_VERBS[1] // n)
+    return [typical * each for each in (constant, *rng.standard_normal((drawn, n)))]
 
 
 def _parts_turned(case: _Case, edges: Edges, sure: NDArray[np.bool_]) -> list[Float]:

@@ -84,7 +84,8 @@ def linear(case: Search) -> Asks[Iterable[Candidate]]:
 def linear_anywhere(case: Search) -> Asks[Iterable[Candidate]]:
     """The same on all coordinates: the twin may have others, and under noise small ones were not found."""
     answer, noisy = case.answer, case.measure.noisy
-    if answer.outside.size == 0 or (case.alone if noisy else case.independent):
+    # Under noise a twin may have coordinates that x has not: that there is none on the support shows nothing.
+    if answer.outside.size == 0 or (case.independent and not noisy):
         return _NONE
     everything = np.union1d(answer.allowed, case.problem.known)
     if everything.size - case.gauge.count >= case.m:  # rows show nothing

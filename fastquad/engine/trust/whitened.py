@@ -56,14 +56,7 @@ def _scaled(tests: Asks[T], w: Float) -> Asks[T]:
     def ask(request: Request) -> Asks[Any]:
         if isinstance(request, WeightedSum):
             return (yield WeightedSum((request.w.T * w).T))
-        return _rows(request, (yield request), w)
+        answer = yield request
+        return answer if answer is None else request.scaled(answer, w)
 
     return (yield from routed(tests, ask))
-
-
-def _rows(request: object, answer: Float | None, w: Float) -> Float | None:
-    """The answer to a request, with its rows multiplied."""
-    if answer is None:
-        return None
-    first = getattr(request, "first", 0)
-    return np.ascontiguousarray((answer.T * w[first : first + len(answer)]).T)

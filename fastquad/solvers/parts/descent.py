@@ -177,7 +177,7 @@ def fit(
 def _by_transform(problem: Problem, x: Float, rule: Rule, weights: Float | None) -> Asks[Fit]:
     """`fit` on all coordinates by conjugate gradients, with products of the transform alone."""
     B = yield Factors()
-    from fastquad.numerics.transform_descent import TransformDescent
+    from fastquad.numerics.line_descent import TransformDescent
 
     descent = TransformDescent(B, problem.y, x, weights)
     yield Step(descent.x, descent.residual)
@@ -192,7 +192,7 @@ def _by_transform(problem: Problem, x: Float, rule: Rule, weights: Float | None)
 def _by_verbs(problem: Problem, x: Float, rule: Rule, weights: Float | None) -> Asks[Fit]:
     """`fit` on all coordinates by conjugate gradients, with the functions of A alone."""
     forms = yield Verbs()
-    from fastquad.numerics.forms import FormDescent
+    from fastquad.numerics.line_descent import FormDescent
 
     descent = FormDescent(forms, problem.y, x, np.random.default_rng(0), weights)
     yield Reread(forms.uncharged())
