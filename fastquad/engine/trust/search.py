@@ -106,7 +106,27 @@ class Search(Local):
         twin = yield from self.refit(start, candidate.support, limit)
         if twin is None or (candidate.on_start and apart(twin, start) > tol.APART):
             return False
-        return self.another(twin)
+        if self.measure.noisy and self.gauge.width == 1 and candidate.support.size > self.answer.s:
+            twin = yield from self._as_likely(twin, candidate.support)
+        return twin is not None and self.another(twin)
+
+    def _as_likely(self, twin: Float, support: Indices) -> Asks[Float | None]:
+        """A twin with more coordinates than x, or without those that are no more than their errors, if it is as likely
+        for all its freedom."""
+        for last in (False, True):
+            W = yield from self.answer.products(twin)
+            r = W @ twin - self.problem.y
+            if evidence_of(self.problem, twin, W, r, support) > self.answer.evidence - tol.SURE:
+                return twin
+            kept = support[np.abs(twin[support]) > tol.SURE_ERRORS * self._errors_of(W[:, support])]
+            if last or not 0 < kept.size < support.size:
+                return None
+            start = self.problem.completed(expand(twin[kept], kept, twin.size))
+            fewer = yield from self.refit(start, kept, self._allowed(kept.size))
+            if fewer is None:
+                return None
+            twin, support = fewer, kept
+        return None
 
     @property
     def nearly(self) -> float:
@@ -327,7 +347,7 @@ class Search(Local):
         """
         for descent in ends:
             gained = self._gained(descent, everything, where)
-            kept = np.flatnonzero(np.abs(descent.z) > tol.SURE * self._errors_of(descent))
+            kept = np.flatnonzero(np.abs(descent.z) > tol.SURE_ERRORS * self._errors_of(descent.W))
             if self.answer.s < where.size and self.gauge.width == 1 and 0 < kept.size < where.size:
                 start = np.zeros_like(descent.z)
                 start[kept] = descent.z[kept]
@@ -342,9 +362,9 @@ class Search(Local):
         W[:, everything] = descent.W
         return evidence_of(self.problem, found, W, descent.r, where) - self.answer.evidence, found
 
-    def _errors_of(self, descent: Descent) -> Float:
-        """The standard errors of the end of a descent."""
-        J = 2 * descent.W / self.delta[:, None]
+    def _errors_of(self, W: Float) -> Float:
+        """The standard errors of a signal with these products."""
+        J = 2 * W / self.delta[:, None]
         return np.sqrt(np.maximum(np.diagonal(np.linalg.pinv(J.T @ J, hermitian=True)), 0.0))
 
     def _evident(self, block: Float) -> bool:
