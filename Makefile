@@ -62,7 +62,7 @@ dist: $(VENV)/.installed-dev
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .benchmarks docs/_build docs/generated
+	rm -rf $(VENV) build dist *.egg-info .benchmarks docs/_build docs/generated docs/reference
 
 # The editable install compiles the kernels, once for all targets. After it, the packages of an extra are all that is left:
 # pip takes the fastquad that is installed, and adds what the extra names.

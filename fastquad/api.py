@@ -28,6 +28,7 @@ from fastquad.reductions import Given, reduced
 from fastquad.solution import Solution, changed
 from fastquad.solvers import METHODS, Method, by_name, load
 from fastquad.solvers.base import Solver
+from fastquad.status import noted
 from fastquad.system import threads
 from fastquad.typing import Float, Number
 
@@ -231,7 +232,7 @@ class _Checked:
         self.groups = self.alone
         if self.groups is not None and isinstance(prior, Sparse):
             self.groups = prior.grouping(A.n) or self.groups  # the user's groups, each with Re and Im of its entries
-        self.solver = _solver(given.method, prior, bool(self.fixed))
+        self.solver = _solver(given.method, prior, bool(self.fixed), A.by_transform)
         if A.only_verbs:
             _check_verbs(self.solver, prior)
         self.X0 = _starts(given.x0, self.Y, A.n)
@@ -260,7 +261,7 @@ class _Checked:
             x0=None if self.X0 is None else self.X0[i], norm=self.norms[i], noise=noise, tol=self.tol,
             rng=self.rngs[i], memory=self.room, resume=resume,
             fixed=self.fixed, bilinear=A.bilinear, groups=groups, gauge=A.gauge, max_passes=self.limits.max_passes,
-            by_transform=A.by_transform,
+            by_transform=A.by_transform, movable=A.by_transform and "×" in A.symmetry,
             by_verbs=A.by_verbs and not (noise.robust or noise.reweighs) and _says_little(prior, fixed=True),
             gram=A.gram_kind, matrix_free=A.matrix_free and little and not self.fixed and not noise.reweighs,
             only_verbs=A.only_verbs,
@@ -306,6 +307,9 @@ class _Checked:
 
     def told(self, found: list[Solution]) -> list[Solution]:
         """The answers, with all that leaves the measurements as they are."""
+        if self.A.by_transform:
+            said = "up to sign" + self.symmetry
+            found = [replace(each, message=each.message.replace("up to sign", said)) for each in found]
         return [replace(each, gauge=each.gauge + self.symmetry) for each in found]
 
 
@@ -341,7 +345,7 @@ def _with_bytes_read(solutions: list[Solution], count: int) -> list[Solution]:
     if not count:
         return solutions
     said = f"{count / 1e9:.3g} GB were read from disk."
-    return [replace(solution, message=f"{solution.message} {said}") for solution in solutions]
+    return [replace(solution, message=noted(solution.message, said)) for solution in solutions]
 
 
 def measure(A: Any, x: ArrayLike, *, noise: float = 0.0, rng: Seed = None, n_threads: int | None = None) -> Number:
@@ -431,9 +435,9 @@ def _says_little(prior: Prior | None, *, fixed: bool = False) -> bool:
     return all(each is None or each is False for each in given)
 
 
-def _solver(method: Any, prior: Prior | None, fixed: bool) -> Solver:
+def _solver(method: Any, prior: Prior | None, fixed: bool, by_transform: bool) -> Solver:
     """The solver object, after checking that it can use this prior and the known values, if there are any."""
-    solver = _named_solver(method, prior) if isinstance(method, str) else method
+    solver = _named_solver(method, prior, by_transform) if isinstance(method, str) else method
     if not isinstance(solver, Solver):
         raise TypeError(f"`method` must be a name or a solver object such as fastquad.TWF(), got {_name(method)}.")
     kind = "sparse" if prior is None else prior.kind
@@ -447,7 +451,7 @@ def _solver(method: Any, prior: Prior | None, fixed: bool) -> Solver:
         able = [name for name in METHODS if _takes(load(METHODS[name]), prior)]
         names = " and ".join(filter(None, [", ".join(map(repr, able[:-1])), repr(able[-1])]))
         raise ValueError(f"`method` must be able to use {what}, as {names} are, got {solver.name!r}.")
-    if _whole_support(prior) and not solver.uses_support:
+    if _whole_support(prior) and not (solver.uses_support or (by_transform and solver.name == "auto")):
         raise ValueError(
             f"`method` must be able to use the known support, as 'lm', 'twf' and 'wf' are, got {solver.name!r}."
         )
@@ -480,11 +484,11 @@ def _takes(solver: type[Solver], prior: Prior) -> bool:
     return prior.kind in solver.priors and solver.uses.issuperset(prior.traits)
 
 
-def _named_solver(name: str, prior: Prior | None) -> Solver:
+def _named_solver(name: str, prior: Prior | None, by_transform: bool) -> Solver:
     if name == "auto":
         if prior is not None and prior.kind == "generative":
             name = "latent"
-        elif _whole_support(prior):
+        elif _whole_support(prior) and not by_transform:
             # With the support known there is nothing left to search for.
             name = "lm"
     return by_name(name)()

@@ -194,7 +194,7 @@ def diagnose(
     tensor: str, signal_file: str | None, noise: str | None, signal: str | None, names: str | None,
     picture: str | None, table: bool, n_threads: int | None,
 ) -> int:  # fmt: skip
-    """Say what the measurements A can and cannot see, before anything is measured.
+    """Show what the measurements A can see. No data are needed.
 
     A is a .npy file of shape (m, n, n), a packed folder, or sparse matrices below each other, as scipy.sparse.save_npz
     writes them. The report is JSON: how many directions of x are unseen, the critical measurements, and how redundant
@@ -227,7 +227,7 @@ def diagnose(
 @click.option("--max-nodes", type=int, help="The largest number of placements to try.")
 @talkative
 def points(data: str, output: str | None, length: float | None, **options: Any) -> int:
-    """Find points on a line or a circle from the distances between them.
+    """Find points from their distances. They are on a line or a circle.
 
     FILE has a distance on each line, or a distance and the number of pairs that have it. A first line "0 n" may give
     the number of points. FILE may be compressed (.gz), or - for stdin. The report is JSON on stdout. It has the
@@ -293,7 +293,7 @@ def info(tensor: str | None) -> None:
 )
 @talkative
 def demo(output: str, digits: bool) -> int:
-    """Recover sparse signals and handwritten digits, and draw the digits."""
+    """Recover sparse signals and digits. The digits are drawn."""
     from fastquad import demo
 
     console.check_output(output)
@@ -335,7 +335,7 @@ def reproduce(
     figures: tuple[str, ...], output: str, trials: int | None, quick: bool, workers: int | None,
     scheduler: str | None, changes: tuple[str, ...],
 ) -> int:  # fmt: skip
-    """Rerun figures of the paper: fig1 to fig8; noise, which is not in the paper; or all.
+    """Rerun figures of the paper. FIGURE is fig1 to fig8, noise (which is not in the paper), or all.
 
     Finished trials are kept in the output folder. So the same command resumes where it was stopped, and more --trials
     are added to them. All figures take hours; --quick takes minutes. Each figure is a table (CSV, JSON) and a plot
@@ -381,7 +381,7 @@ def _setting(change: str) -> tuple[str, Any]:
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST OPTIONS]...")
 def bench(arguments: tuple[str, ...]) -> int:
-    """Run the benchmarks of the source tree, which takes ten minutes or more.
+    """Run the benchmarks of the source tree. All of it takes ten minutes or more.
 
     Options go to pytest: `-k pass` takes some of the benchmarks, `--smoke` runs each on a small case only, and
     `--benchmark-autosave` keeps the times. `make bench` writes the table of the documentation.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable
@@ -346,7 +347,7 @@ def distance(
     return float(relative) if x.ndim == 1 else relative
 
 
-_MOVED = re.compile(r"translation and reflection of (\d+)(?: in (\d+))?")
+_MOVED = re.compile(r"translation and reflection of ([\d×]+)(?: in ([\d×]+))?")
 
 
 def _up_to_gauge(x_hat: ArrayLike, x: ArrayLike, gauge: str, signed: bool) -> Any:
@@ -359,14 +360,30 @@ def _up_to_gauge(x_hat: ArrayLike, x: ArrayLike, gauge: str, signed: bool) -> An
     if moved is None:
         return distance(x_hat, x, conjugation=conjugation, signed=signed)
     x_hat, x = arguments.array(x_hat, "x_hat", finite=False), arguments.array(x, "x", finite=False)
-    n, room = int(moved[1]), int(moved[2] or moved[1])
+    shape, room = (tuple(map(int, (moved[part] or moved[1]).split("×"))) for part in (1, 2))
+    n = math.prod(shape)
     if x_hat.shape != x.shape or x.shape[-1:] != (n,):
         raise ValueError(f"`x_hat` and `x` must have shape ({n},) or (b, {n}), got {x_hat.shape} and {x.shape}.")
-    zeros = np.zeros((*x.shape[:-1], room - n))
-    x_hat, x = np.concatenate([x_hat, zeros], axis=-1), np.concatenate([x, zeros], axis=-1)
-    ways = [np.roll(each, by, axis=-1) for each in (x_hat, x_hat[..., ::-1]) for by in range(room)]
-    nearest = np.min([distance(way, x, conjugation=conjugation, signed=signed) for way in ways], axis=0)
-    return float(nearest) if x.ndim == 1 else nearest
+    if x.ndim == 2:
+        return np.array([_up_to_gauge(*pair, gauge, signed) for pair in zip(x_hat, x, strict=True)])
+    margins = [(0, large - small) for small, large in zip(shape, room, strict=True)]
+    x_hat, x = (np.pad(each.reshape(shape), margins) for each in (x_hat, x))
+    # Of a complex signal the reflection is conjugated.
+    ways = [x_hat, np.flip(x_hat).conj()] + ([np.flip(x_hat)] if conjugation else [])
+    nearest = [
+        distance(_moved_to(each, x, signed).ravel(), x.ravel(), conjugation=conjugation, signed=signed) for each in ways
+    ]
+    return float(np.min(nearest))
+
+
+def _moved_to(x_hat: Number, x: Number, signed: bool) -> Number:
+    """x_hat in the place where it is most like x: the largest of its correlations with x."""
+    axes = tuple(range(x.ndim))
+    correlation = np.fft.ifftn(np.fft.fftn(x) * np.fft.fftn(x_hat).conj())
+    alike = correlation.real if signed else np.abs(correlation)
+    if not np.isfinite(alike).all():
+        return x_hat
+    return np.roll(x_hat, np.unravel_index(int(np.argmax(alike)), x.shape), axis=axes)
 
 
 def _up_to_phase(x_hat: Number, x: Number) -> Float:

@@ -109,3 +109,14 @@ class Status(StrEnum):
         "Every measurement is zero: x = 0 explains them, and no other signal was found that does.",
         True,
     )
+
+
+#: How the last sentence of a message begins, the one on what to do.
+HELP, RAISE, GO_ON = "What may help:", "Raise `", "To go on,"
+
+
+def noted(message: str, note: str) -> str:
+    """A message with a further sentence, before the one on what to do."""
+    at = max(message.rfind(f" {start}") for start in (HELP, RAISE, GO_ON))
+    parts = (message, note) if at < 0 else (message[:at], note, message[at + 1 :])
+    return " ".join(filter(None, parts))

@@ -12,6 +12,7 @@ import fastquad as fq
 from fastquad import Status
 from fastquad.engine.advice import BUDGETS, Call, advice
 from fastquad.engine.entries import Entries
+from fastquad.status import GO_ON, HELP, RAISE, noted
 
 #: What an advice names, and the field of the call that says whether it was given.
 GIVEN = {
@@ -201,3 +202,24 @@ def test_the_table_has_all_sentences_and_they_are_plain(sentences):
     assert {status.sentence for status in Status if len(status.sentence.split()) > 4} <= set(said)
     assert [text for text in said if STUMBLES.search(text)] == []
     assert [part for text in said for part in re.split(r"[.:;] ", text) if len(part.split()) > 30] == []
+
+
+@pytest.mark.parametrize("what", ["rank one", "repeated", "complex"])
+@pytest.mark.parametrize("options", [{}, {"max_passes": 2}])
+def test_what_may_help_comes_last(what, options):
+    """Also behind what the reductions add."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((40, 20)) + (1j * rng.standard_normal((40, 20)) if what == "complex" else 0)
+    A = a[:, :, None] * a[:, None].conj()
+    A = np.repeat(A[:10], 4, axis=0) if what == "repeated" else A
+    solution = fq.solve(A, rng.standard_normal(40), **options)
+    assert not solution.success
+    last = max(solution.message.rfind(start) for start in (HELP, RAISE, GO_ON))
+    assert last > 0
+    assert ". " not in solution.message[last:]
+
+
+def test_a_note_comes_before_what_may_help():
+    assert noted("Stagnated. What may help: a; b.", "It is so.") == "Stagnated. It is so. What may help: a; b."
+    assert noted("Exact.", "It is so.") == "Exact. It is so."
+    assert noted("Exact.", "") == "Exact."

@@ -1,6 +1,7 @@
 """Names of the API in code become links to their pages, in docstrings and prose: `fq.solve(A, y)`, `Solution`.
 
-And each page of the API ends with links to the page of the guide and to the names of its section.
+And each page of the API ends with links to the page of the guide and to the names of its section. The sections of
+`api.rst` become pages of their own below it, so that the navigation shows them, and not one list of all names.
 """
 
 from __future__ import annotations
@@ -102,7 +103,33 @@ def reference(node: nodes.Node, name: str, here: str) -> nodes.Node:
     return found
 
 
+def write_sections(app: Sphinx, config: object) -> None:
+    """A page for each section of the reference."""
+    folder = Path(app.srcdir) / "reference"
+    folder.mkdir(exist_ok=True)
+    for title, names in _SECTIONS.items():
+        lines = [title, "=" * len(title), "", ".. currentmodule:: fastquad", "", ".. autosummary::"]
+        lines += ["   :toctree: ../generated", "   :nosignatures:", "", *(f"   {name}" for name in names), ""]
+        path, text = folder / f"{_page(title)}.rst", "\n".join(lines)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def list_sections(app: Sphinx, docname: str, source: list[str]) -> None:
+    """The reference as a page: its tables, and the pages of its sections below it in the navigation."""
+    if docname == "api":
+        pages = "".join(f"   reference/{_page(title)}\n" for title in _SECTIONS)
+        text = source[0].replace("   :toctree: generated\n", "")
+        source[0] = f"{text}\n.. toctree::\n   :hidden:\n\n{pages}"
+
+
+def _page(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
 def setup(app: Sphinx) -> dict:
+    app.connect("config-inited", write_sections)
+    app.connect("source-read", list_sections)
     app.connect("doctree-read", link)
     app.connect("doctree-read", link_types)
     app.connect("doctree-read", see_also)

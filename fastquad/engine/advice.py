@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fastquad.status import Status
+from fastquad.status import GO_ON, HELP, RAISE, Status
 
 
 class Call(NamedTuple):
@@ -76,8 +76,8 @@ def advice(status: Status, call: Call) -> str:
     """The sentence on what to do about a status; empty if there is nothing to do."""
     on = "start from this answer with x0=solution.x"
     if status in BUDGETS:
-        return f"Raise `{BUDGETS[status]}`{f', or {on}' if call.found else ''}."
+        return f"{RAISE}{BUDGETS[status]}`{f', or {on}' if call.found else ''}."
     if status is Status.STOPPED:
-        return f"To go on, {on}." if call.found else ""
+        return f"{GO_ON} {on}." if call.found else ""
     ways = [way.text for way in WAYS.get(status, ()) if way.open(call)]
-    return f"What may help: {'; '.join(ways)}." if ways else ""
+    return f"{HELP} {'; '.join(ways)}." if ways else ""

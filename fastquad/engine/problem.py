@@ -57,6 +57,9 @@ class Problem:
     #: What the measurements cannot determine of x: its "sign"; or, for a complex x whose Re and Im are the coordinates
     #: 2j and 2j + 1, its "phase" or "phase and conjugation".
     gauge: str = "sign"
+    #: Whether x may also be anywhere, and reversed: images whose transform is measured without masks. See `symmetry` of
+    #: `fastquad.numerics.transform`.
+    movable: bool = False
 
     @property
     def phi(self) -> float:

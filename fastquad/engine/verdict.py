@@ -39,7 +39,7 @@ from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.certificate import Certificate, certify, doubt_zero
 from fastquad.engine.trust.evidence import against_chance
-from fastquad.engine.trust.proof import certified_radius, prove
+from fastquad.engine.trust.prove import certified_radius, prove
 from fastquad.engine.trust.search import along_free, to_refute
 from fastquad.engine.trust.tolerances import TRUSTED
 from fastquad.measurements.contractions import Products
@@ -173,7 +173,7 @@ def _undetermined(case: _Case) -> Asks[Verdict]:
 def _certified(case: _Case) -> Asks[Verdict]:
     """The verdict on an answer that fits to rounding: that of its certificate, with x cleaned of rounding."""
     problem, outcome = case.problem, case.outcome
-    ground = None if problem.only_verbs else (yield from prove(problem, outcome.x, outcome.known))
+    ground = None if problem.only_verbs or problem.movable else (yield from prove(problem, outcome.x, outcome.known))
     if ground is not None and ground.proof is not None:
         found = Certificate(ground.x, ground.residual, Status.PROVEN, ground.note, error=ground.error)
     else:
@@ -198,13 +198,13 @@ def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:
     """The certificate of an answer that fits to rounding, by the tests for its kind."""
     # Of small problems matrices tell more: whether descents from other starts find another answer.
     few = to_refute(problem.m, problem.n, problem.n, independent=False)
-    if problem.matrix_free or (problem.by_transform and not few):
+    if problem.matrix_free or problem.movable or (problem.by_transform and not few):
         from fastquad.engine.trust.by_verbs import NOT_SHOWN, certify_by_verbs
 
         found = yield from certify_by_verbs(problem, outcome.x)
         if found is not None:
             return found
-        if not products_affordable(problem):
+        if problem.movable or not products_affordable(problem):
             return Certificate(outcome.x, outcome.residual, Status.UNDECIDED, NOT_SHOWN)
     if problem.prior is not None:
         from fastquad.engine.trust.structured import certify_structured

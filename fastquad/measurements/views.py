@@ -54,6 +54,11 @@ class View(WrappedTensor):
         return self.inner.by_transform
 
     @property
+    def symmetry(self) -> str:
+        """What leaves all measurements as they are."""
+        return self.inner.symmetry
+
+    @property
     def shape_of_x(self) -> tuple[int, ...] | None:  # type: ignore[override]
         """The shape of the image that x is."""
         return self.inner.shape_of_x

@@ -20,9 +20,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fastquad.numerics import lapack
+from fastquad.numerics.lapack import EPS
 from fastquad.typing import Asks, Float, Number
 
-EPS = float(np.finfo(np.float64).eps)
 # The number of earlier steps that L-BFGS remembers: the usual choice; 5 to 20 differ little.
 _MEMORY = 10
 # Guess: the soft maximum is off by log(n)/β, a few percent of the eigenvalues at the last.

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from sys import float_info
 from typing import Any
+
+#: The rounding of a double.
+EPS = float_info.epsilon
 
 
 def __getattr__(name: str) -> Any:

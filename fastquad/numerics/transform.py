@@ -11,6 +11,7 @@ error, is a least-squares problem for conjugate gradients.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -33,7 +34,8 @@ class Transform(ABC):
     #: Whether the eigenvalues of B^T B are known, and whether its eigenvectors are the coordinates.
     complete: bool = True
     diagonal: bool = False
-    #: How many products were made.
+    #: What leaves all measurements as they are, but a sign or a phase, as `fastquad.distance` reads it after a gauge.
+    symmetry: str = ""
     #: How many products were made, and how many of them were charged.
     products: int = 0
     _charged: int = 0
@@ -100,6 +102,14 @@ class Transform(ABC):
     def leading(self, weights: Float) -> tuple[Float, Float]:
         """The two leading eigenvectors of `Σ_i w_i B_i^T B_i`."""
 
+    def twins(self, x: Float) -> Iterator[tuple[str, Float]]:
+        """Other signals that B by its form cannot tell from x, with a name."""
+        yield from ()
+
+    def room(self) -> Room:
+        """Where x may be, and all pixels of its transform, where B is a Fourier transform without masks."""
+        raise NotImplementedError
+
     def lengths(self, z: Float) -> Float:
         """|z_i| of R numbers each, (m,)."""
         return np.abs(z) if self.R == 1 else np.linalg.norm(z.reshape(-1, self.R), axis=1)
@@ -108,6 +118,61 @@ class Transform(ABC):
         """`(B^T B)^power v`."""
         values = self.eigenvalues
         return self.filtered(np.maximum(values, _LEAST * float(values.max(initial=0.0))) ** power, v)
+
+
+class Room(NamedTuple):
+    """A Fourier transform of this shape, of real or complex signals, times a number.
+
+    `places` are those of x in the room, `source` says which of y each pixel is, or −1 where that is not known.
+    """
+
+    shape: tuple[int, ...]
+    real: bool
+    scale: float
+    places: Indices
+    source: Indices
+
+
+class Within(Transform):
+    """The columns of another transform on a support: B of the signals that are zero elsewhere."""
+
+    def __init__(self, whole: Transform, support: Indices) -> None:
+        self.whole, self.support = whole, support
+        self.m, self.R, self.n, self.diagonal = whole.m, whole.R, support.size, whole.diagonal
+        self.complete = whole.complete and whole.diagonal
+
+    def expanded(self, x: Float) -> Float:
+        """The signal with these values on the support."""
+        out = np.zeros(self.whole.n)
+        out[self.support] = x
+        return out
+
+    def _forward(self, x: Float) -> Float:
+        return self.whole._forward(self.expanded(x))
+
+    def _adjoint(self, z: Float) -> Float:
+        return self.whole._adjoint(z)[self.support]
+
+    def unit(self) -> Unit:
+        """The same of the other transform with measurements of norm 1."""
+        whole, norms, source = self.whole.unit()
+        return Unit(Within(whole, self.support), norms, source)
+
+    @property
+    def norms(self) -> Float:
+        return self.whole.norms[self.support]
+
+    @property
+    def eigenvalues(self) -> Float:
+        """The squared norms of the columns, which they are if B^T B is diagonal."""
+        return self.norms
+
+    def filtered(self, shares: Float, v: Float) -> Float:
+        return shares * v
+
+    def leading(self, weights: Float) -> tuple[Float, Float]:
+        first, second = self.whole.leading(weights)
+        return first[self.support], second[self.support]
 
 
 class Unit(NamedTuple):

@@ -33,7 +33,7 @@ _LEAST, _MOST = 1e-4, 1.0
 
 @dataclass(frozen=True, eq=False)
 class Denoiser(Prior):
-    """Whatever a function that denoises images takes for one.
+    """The signal is an image, as described by a function that removes noise from images.
 
     Parameters
     ----------

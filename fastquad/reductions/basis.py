@@ -20,6 +20,7 @@ from fastquad.priors import basis
 from fastquad.priors.sparse import Coefficients, Sparse
 from fastquad.reductions import Given, Reduction
 from fastquad.solution import Solution, distance
+from fastquad.status import noted
 from fastquad.typing import Number
 
 
@@ -70,7 +71,7 @@ class Basis(Reduction):
         x = D @ found.x
         said = f"x has {found.support.size} nonzero coefficients in its basis."
         return replace(
-            found, x=x, support=np.flatnonzero(x), history=history, message=f"{found.message} {said}",
+            found, x=x, support=np.flatnonzero(x), history=history, message=noted(found.message, said),
             stderr=None if found.stderr is None else np.sqrt(np.abs(D) ** 2 @ found.stderr**2),
             rival=None if found.rival is None else D @ found.rival,
         )  # fmt: skip

@@ -30,6 +30,7 @@ from fastquad.priors.image import Denoiser
 from fastquad.priors.sparse import Sparse
 from fastquad.reductions import Given, Reduction, holds_complex
 from fastquad.solution import Solution
+from fastquad.status import noted
 from fastquad.typing import Number
 
 SIGNALS = ("real", "complex")
@@ -103,7 +104,7 @@ class Complex(Reduction):
 
     def problem(self, given: Given) -> Given | None:
         signal = given.signal
-        if signal is None and _decodes_real(given.prior, given.A.n):
+        if signal is None and (_decodes_real(given.prior, given.A.n) or _says_real(given.prior)):
             signal = "real"
         reading = self.reading = read(given.A, given.y, signal)
         if reading.A is given.A:
@@ -126,6 +127,11 @@ class Complex(Reduction):
 def _decodes_real(prior: Any, n: int) -> bool:
     """Whether the signal is the output of a decoder with one real number a coordinate."""
     return isinstance(prior, Generative) and prior.decoder.n == n
+
+
+def _says_real(prior: Any) -> bool:
+    """Whether complex numbers cannot be as a prior says: not negative, or of a few real values."""
+    return isinstance(prior, Prior) and (getattr(prior, "nonnegative", False) or prior.alphabet is not None)
 
 
 def interleaved(x: Any, name: str, n: int) -> Number:
@@ -175,9 +181,9 @@ def complex_solution(found: Solution, gauge: str) -> Solution:
     note = ""
     if x.any():
         x, real = _turned(x)
-        note = " x is real." if real else ""
+        note = "x is real." if real else ""
     stderr = None if found.stderr is None else np.linalg.norm(found.stderr.reshape(-1, 2), axis=1)
-    message = found.message.replace("up to sign", f"up to a {gauge}") + note
+    message = noted(found.message.replace("up to sign", f"up to a {gauge}"), note)
     rival = None if found.rival is None else complex_signal(found.rival)
     return replace(found, x=x, support=np.flatnonzero(x), stderr=stderr, message=message, rival=rival)
 

@@ -26,6 +26,7 @@ from fastquad.measurements.structured.sparse import SparseTensor
 from fastquad.noise import as_noise
 from fastquad.reductions import Given, Reduction, most_terms
 from fastquad.solution import Solution
+from fastquad.status import noted
 from fastquad.typing import Float, Number
 
 # What factors may leave of a matrix, relative to it: products of doubles leave about 1e-16, and x must keep its digits.
@@ -67,7 +68,7 @@ class Hidden(Reduction):
         history = dict(found.history) | {"n_passes": found.history["n_passes"] + read}
         if seen is not None and seen.sign < 0 and proof is not None and proof.weights is not None:
             proof = replace(proof, weights=-proof.weights)
-        message = found.message if seen is None else f"{found.message} {seen.sentence}"
+        message = found.message if seen is None else noted(found.message, seen.sentence)
         return replace(found, n_passes=found.n_passes + read, history=history, message=message, proof=proof)
 
 

@@ -22,6 +22,7 @@ from fastquad.measurements.chosen import ChosenRows
 from fastquad.noise import Gaussian, Noise, as_noise
 from fastquad.reductions import EQUAL, Given, Reduction, corners, next_to_another
 from fastquad.solution import Solution
+from fastquad.status import noted
 from fastquad.typing import Float, Indices
 
 # Rows whose sizes differ by no more than this factor are of one size: entries of a Gaussian A scatter them by 1 + 2/n,
@@ -67,7 +68,7 @@ class Rows(Reduction):
         history = dict(found.history) | {"n_passes": found.history["n_passes"] + said.passes}
         return replace(
             found, proof=proof, noise=noise, noise_model=model if model.given else learnt, history=history,
-            n_passes=found.n_passes + said.passes, message=f"{found.message} {said.sentence}".strip(),
+            n_passes=found.n_passes + said.passes, message=noted(found.message, said.sentence),
         )  # fmt: skip
 
 

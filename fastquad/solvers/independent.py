@@ -18,7 +18,6 @@ from fastquad.engine.steps import Outcome
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Diagonals
 from fastquad.solvers.amp.amp import Convergence, Search
-from fastquad.solvers.parts import noise_fit as noise
 from fastquad.solvers.parts.descent import fit
 from fastquad.solvers.plan import DESCENT, Desk, affordable
 from fastquad.solvers.pursuit import tuning
@@ -161,7 +160,9 @@ def all_coordinates(desk: Desk) -> Stage:
     if not exact_enough(problem, found.residual):
         # Judge noise only for m >= 2 n: below, the descent may have ended in another valley.
         if not desk.believes and not problem.noiseless and problem.m >= 2 * n:
-            found = yield from noise.sparsified(problem, found, desk.cache)
+            from fastquad.solvers.parts import noise_fit
+
+            found = yield from noise_fit.sparsified(problem, found, desk.cache)
         elif (yield from _messages(desk)).hand_over.at_bottom(found):
             desk.near.append(found.x)
     return (yield from desk.judge(found, "lm"))

@@ -58,6 +58,8 @@ _STILL, _STILL_EXACT = 1e-4, 1e-6
 _WITHIN, _TO_AND_FRO, _LOOKS = 0.02, 0.25, 5
 # The steps at each level of a schedule, and between two that learn the level of the noise.
 _SCHEDULED, _LEARNING = 30, 5
+# The steps without noise before it is learnt.
+_EXACT_STEPS = 150
 # The noise at first, where it has to be learnt, relative to the median of b².
 _FIRST_LEVEL = 0.1
 # The least weight T(y) of a measurement that is nearly zero.
@@ -152,8 +154,9 @@ class Known(NamedTuple):
 class Signal(Protocol):
     """What is known of x, as the loop asks for it."""
 
-    #: Whether the variance is only the divergence of a function.
+    #: Whether the variance is only the divergence of a function, and the probability that a coordinate is not zero.
     estimated: bool
+    weight: Float
 
     def of(self, b: Float, a: Float, steps: int) -> Known:
         """The posterior of x given b; `steps` were made before."""
@@ -163,9 +166,10 @@ class Normal:
     """x ~ N(0, s2)."""
 
     estimated = False
+    weight: Float
 
-    def __init__(self, s2: float) -> None:
-        self.s2 = s2
+    def __init__(self, s2: float, n: int = 0) -> None:
+        self.s2, self.weight = s2, np.ones(n)
 
     def of(self, b: Float, a: Float, steps: int) -> Known:
         v = 1 / (a + 1 / self.s2)
@@ -184,6 +188,7 @@ class Believed:
     def __init__(self, denoiser: Denoiser, phi2: float) -> None:
         self.denoiser, self.phi2, self.estimated = denoiser, phi2, denoiser.estimated
         self.x: Float | None = None
+        self.weight: Float = np.ones(0)
 
     def of(self, b: Float, a: Float, steps: int) -> Known:
         most = float(a.max())
@@ -195,7 +200,7 @@ class Believed:
             posterior = self.denoiser.denoise(most * x + (b - a * x), most)
             share = np.minimum(posterior.variance * most, 0.99)
             v = share / most / (1 - share * (1 - a / most))
-        self.x = posterior.mean
+        self.x, self.weight = posterior.mean, posterior.weight
         if steps >= _UNLEARNT:
             self.denoiser.learn(posterior, self.phi2)
         return Known(posterior.mean, v)
@@ -376,9 +381,18 @@ def run(
         if level:
             state.data = data._replace(tau2=data.tau2 + level * float(np.median(data.b**2)))
             best = _settle(state, _SCHEDULED, close, False)
+        elif learn is None:
+            state.data = data
+            best = _settle(state, steps, close, False)
+    if learn is not None:
+        # A function that denoises goes on from any noise; what is known of each coordinate alone may find x = 0 likely.
+        if signal.estimated:
+            state.data = data._replace(tau2=_FIRST_LEVEL * float(np.median(data.b**2)))
         else:
             state.data = data
-            best = _settle(state, steps, close, learn is not None)
+            best = _settle(state, _EXACT_STEPS, close, False)
+            state.data = data.learnt(state.z, best.freedom)
+        best = best if best.gap < close else _settle(state, steps, close, True)
     if learn is not None and best.gap >= close:
         state.data = learn(data, state.z, best.freedom)
         best = _settle(state, steps, close, False)
@@ -402,8 +416,6 @@ def _settle(state: _State, steps: int, close: float, learns: bool) -> Estimate:
     """Steps at one level of noise; or one that is learnt, as that of all lengths alike."""
     plain, best, since, look = isinstance(state.signal, Normal), None, 0, _Look(state.x, math.inf)
     exact = not np.any(state.data.tau2)
-    if learns:
-        state.data = state.data._replace(tau2=_FIRST_LEVEL * float(np.median(state.data.b**2)))
     for step in range(steps):
         move = state.step()
         gap = state.data.misfit(state.z)

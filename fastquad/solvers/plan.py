@@ -36,7 +36,6 @@ from fastquad.engine.verdict import exact_enough, products_affordable
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
-from fastquad.solvers.parts.noise_fit import complete, conclusion, explaining_more, promising
 from fastquad.typing import Asks, Float
 
 if TYPE_CHECKING:
@@ -317,11 +316,18 @@ class Desk:
 
     def remember(self, found: Fit, method: str) -> None:
         """Keep a fit that did not end the solve, if it explains most so far: more free numbers always leave less."""
+        from fastquad.solvers.parts.noise_fit import explaining_more
+
         if explaining_more(self.problem, found, self.best) is found:
             self.best, self.best_method = found, method
 
     def judge(self, found: Fit, method: str) -> Asks[Outcome | None]:
         """The outcome if a fit ends the solve; otherwise the fit is remembered if it is the best."""
+        exact = found.exact(self.problem, self.entries, method, self.cache)
+        if exact is not None:
+            return exact
+        from fastquad.solvers.parts.noise_fit import conclusion, promising
+
         outcome = yield from conclusion(self.problem, self.entries, found, method, self.cache)
         # Do not accept an unweighted fit under noise if some measurements count less than others.
         if outcome is not None and (outcome.noise is None or not (self.believes or self.weighs)):
@@ -337,6 +343,8 @@ class Desk:
 
     def give_up(self) -> Asks[Outcome]:
         """The best answer so far, which proves nothing."""
+        from fastquad.solvers.parts.noise_fit import complete, promising
+
         if self.guide is not None:
             return self.guide.give_up(self)
         best = self.best if self.best is not None and promising(self.problem, self.best) else None

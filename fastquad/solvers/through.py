@@ -22,15 +22,27 @@ import numpy as np
 
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Note, Outcome, Step
+from fastquad.engine.trust.tolerances import SPARE_NATS, TRUSTED
 from fastquad.engine.verdict import exact_enough, products_affordable
 from fastquad.measurements.contractions import Factors
 from fastquad.noise import Noise
-from fastquad.numerics.transform import Transform
+from fastquad.numerics.transform import Transform, Within
 from fastquad.priors.base import Denoiser, Prior
 from fastquad.priors.sparse import Sparse
-from fastquad.solvers.intensities import Believed, Estimate, Intensities, Setting, run, spectral_vectors
-from fastquad.solvers.parts.descent import Fit, fit
+from fastquad.solvers.intensities import (
+    Believed,
+    Estimate,
+    Intensities,
+    Normal,
+    Setting,
+    Signal,
+    run,
+    spectral_vectors,
+)
+from fastquad.solvers.parts.descent import fit
+from fastquad.solvers.parts.within import fit_within, whole_support
 from fastquad.solvers.plan import Desk, guided
+from fastquad.solvers.reflect import reflect
 from fastquad.typing import Asks, Float
 
 Stage = Asks[Outcome | None]
@@ -43,6 +55,8 @@ _SHARE, _SHARE_POSITIVE = 0.3, 0.5
 _STEPS = 150
 # The misfit of the lengths from which on a descent is tried without noise.
 _NEAR = 0.05
+# The probability of not being zero from which on a coordinate takes part in a descent.
+_LIKELY = 0.3
 # The misfit that noise explains, in units of it: a posterior mean leaves less than noise, a wrong one much more.
 _EXPLAINED = 1.2
 # The misfit of the lengths of exact data from which on it is the prior that says what they leave open.
@@ -70,20 +84,33 @@ class _Search:
 
     def __init__(self, desk: Desk, transform: Transform) -> None:
         self.desk, self.problem, self.transform = desk, desk.problem, transform
-        self.data = Intensities.of(transform, self.problem.y, self.problem.noise)
-        n = self.problem.n
+        #: The coordinates that may be nonzero.
+        self.allowed = np.arange(desk.problem.n) if desk.problem.support is None else desk.problem.support
+        within = transform if desk.problem.support is None else Within(transform, self.allowed)
+        self.data = Intensities.of(within, self.problem.y, self.problem.noise)
+        n = self.allowed.size
         self.phi2 = self.data.s2 * n if self.problem.norm is None else self.problem.norm**2
         self.best: tuple[float, Estimate, bool] | None = None
 
     def run(self) -> Stage:
         problem, learnt = self.problem, not self.problem.noise.given
+        if self.transform.symmetry:
+            # The loop fails here, and would be sure of itself.
+            return (yield from reflect(problem, self.transform))
+        x0 = problem.x0
+        if x0 is not None and (learnt or problem.noise.exact):
+            outcome = yield from self._polished(x0, (x0 != 0).astype(np.float64))
+            if outcome is not None:
+                return outcome
         for setting in self._settings():
             learn = partial(_learnt, problem.noise) if learnt else None
-            signal = Believed(self._denoiser(), self.phi2)
+            signal = self._signal()
+            setting = setting._replace(start=setting.start[self.allowed])
             estimate = run(self.data, signal, setting, steps=_STEPS, close=self._close, learn=learn)
+            estimate = estimate._replace(x=self._everywhere(estimate.x), v=self._everywhere(estimate.v))
             yield Reread(self.data.B.uncharged())
             yield Step(estimate.x, self._residual(estimate.x))
-            outcome = yield from self._outcome(estimate)
+            outcome = yield from self._outcome(estimate, self._everywhere(signal.weight))
             if outcome is not None:
                 return outcome
         return None
@@ -94,6 +121,17 @@ class _Search:
     def prior(self) -> Prior:
         assert self.problem.prior is not None
         return self.problem.prior
+
+    def _everywhere(self, x: Float) -> Float:
+        """Values of the coordinates that may be nonzero, with zeros elsewhere."""
+        out = np.zeros(self.problem.n)
+        out[self.allowed] = x
+        return out
+
+    def _signal(self) -> Signal:
+        if self.problem.support is not None:
+            return Normal(self.data.s2, self.allowed.size)
+        return Believed(self._denoiser(), self.phi2)
 
     def _denoiser(self) -> Denoiser:
         prior, n, k = self.prior, self.problem.n, self.problem.k
@@ -106,7 +144,8 @@ class _Search:
     @property
     def _close(self) -> float:
         """The misfit from which Levenberg–Marquardt goes on: where it can be exact, a hundredth."""
-        return 1e-2 if self.problem.m > 1.05 * self.problem.unknowns else 1e-6
+        enough = self.problem.m > 1.05 * self.problem.unknowns
+        return 1e-2 if enough else 1e-5 if self.prior.kind == "sparse" else 1e-6
 
     def _settings(self) -> Iterator[Setting]:
         x0 = self.problem.x0
@@ -128,7 +167,7 @@ class _Search:
         if not problem.turning and not (prior.signed and prior.kind == "sparse"):
             yield np.ones(problem.n)
         if prior.signed:
-            yield from spectral_vectors(self.data)
+            yield from map(self._everywhere, spectral_vectors(self.data))
             yield problem.rng.standard_normal(problem.n)
 
     # -- answers ----------------------------------------------------------------------------------------------------
@@ -137,25 +176,33 @@ class _Search:
         z = self.transform.lengths(self.transform.forward(x)) ** 2
         return float(np.linalg.norm(z - self.problem.y) / np.linalg.norm(self.problem.y))
 
-    def _outcome(self, estimate: Estimate) -> Stage:
+    def _outcome(self, estimate: Estimate, weight: Float) -> Stage:
         """The outcome if an estimate ends the solve."""
         problem = self.problem
         if (not problem.noise.given or problem.noise.exact) and estimate.gap < _NEAR:
-            found = yield from self._polished(estimate)
-            if found is not None and exact_enough(problem, found.residual):
-                free = int(np.count_nonzero(found.x))
-                return Outcome(found.x, found.residual, End.CONVERGED, free=free, method="vamp")
+            outcome = yield from self._polished(estimate.x, weight)
+            if outcome is not None:
+                return outcome
         if problem.noise.exact:
             return self._nearly(estimate)
         return self._in_noise(estimate)
 
-    def _polished(self, estimate: Estimate) -> Asks[Fit | None]:
-        """A descent from an estimate, on the coordinates that it does not say are zero."""
-        problem = self.problem
-        everything = np.arange(problem.n)
-        if problem.m > problem.unknowns:
-            return (yield from fit(problem, estimate.x, everything, self.desk.rule, self.desk.cache))
-        return None
+    def _polished(self, x: Float, weight: Float) -> Stage:
+        """The outcome of a descent, if it is exact: on the likely coordinates of a sparse x, or on all of them."""
+        problem, support = self.problem, np.arange(self.problem.n)
+        if self.prior.kind == "sparse":
+            support = whole_support(problem, np.flatnonzero(weight > _LIKELY))
+        if not 0 < support.size - problem.turning < problem.m:
+            return None
+        if support.size < problem.n:
+            descent = yield from fit_within(problem, self.transform, x, support)
+            x, residual = descent.B.expanded(descent.x), descent.residual  # type: ignore[attr-defined]
+        else:
+            found = yield from fit(problem, x, support, self.desk.rule, self.desk.cache)
+            x, residual = found.x, found.residual
+        if not exact_enough(problem, residual):
+            return None
+        return Outcome(x, residual, End.CONVERGED, free=int(np.count_nonzero(x)), method="vamp")
 
     def _nearly(self, estimate: Estimate) -> Outcome | None:
         """The outcome where exact data are too few without the prior, and fit as well as the loop goes."""
@@ -164,9 +211,21 @@ class _Search:
         return self.best_outcome() if self.best[0] < _FITS and self.problem.m <= self.problem.unknowns else None
 
     def _in_noise(self, estimate: Estimate) -> Outcome | None:
-        if self.best is None or estimate.left < self.best[0]:
-            self.best = estimate.left, estimate, estimate.settled and estimate.left < _EXPLAINED
-        return self.best_outcome() if self.best[2] else None
+        sound = estimate.settled and estimate.left < _EXPLAINED and self._evident(estimate)
+        if self.best is None or (sound, -estimate.left) > (self.best[2], -self.best[0]):
+            self.best = estimate.left, estimate, sound
+        # What is too noisy from one start may not be so from another.
+        near = estimate.square < TRUSTED**2 * float(estimate.x @ estimate.x)
+        return self.best_outcome() if self.best[2] and near else None
+
+    def _evident(self, estimate: Estimate) -> bool:
+        """Whether an estimate explains y beyond chance; a given noise tells this by what it leaves."""
+        problem, y = self.problem, self.problem.y
+        if problem.noise.given:
+            return True
+        left, null = self._residual(estimate.x) * float(np.linalg.norm(y)), float(np.linalg.norm(y - y.mean()))
+        nats = problem.m * math.log(max(null, 1e-300) / max(left, 1e-300))
+        return nats > 0.5 * estimate.freedom * math.log(problem.m) + SPARE_NATS
 
     def best_outcome(self) -> Outcome:
         """The best estimate, with its error."""

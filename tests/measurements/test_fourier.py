@@ -184,16 +184,20 @@ def test_batches_and_starts_and_bits():
 # -- what is not certain ----------------------------------------------------------------------------------------------
 
 
-def test_without_masks_the_reversed_object_measures_the_same():
+def test_without_masks_the_place_of_x_and_a_reflection_are_its_gauge():
     rng = np.random.default_rng(9)
     A, x = fq.FourierTensor(np.ones((1, 8, 8)), size=(16, 16)), rng.random(64)
+    for signal, start in (("real", x), (None, x * phases(rng, 64))):
+        solution = fq.solve(A, fq.measure(A, start), signal=signal, x0=start)
+        assert solution.status is fq.Status.UNDECIDED
+        assert "up to its place and a reflection" in solution.message
+        assert solution.gauge.endswith(", translation and reflection of 8×8 in 16×16")
+        assert fq.distance(solution.x[::-1].conj(), start, gauge=solution.gauge) < 1e-12
+    # On a line other signals than these measure the same.
+    A = fq.FourierTensor(np.ones((1, 64)), size=(128,))
     solution = fq.solve(A, fq.measure(A, x), signal="real", x0=x)
     assert solution.status is fq.Status.AMBIGUOUS
     assert "reversed" in solution.message
-    z = x * phases(rng, 64)
-    solution = fq.solve(A, fq.measure(A, z), x0=z)
-    assert solution.status is fq.Status.AMBIGUOUS
-    assert "reversed and conjugated" in solution.message
 
 
 @pytest.mark.parametrize("memory", [None, "20 kB"])

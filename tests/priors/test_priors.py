@@ -219,7 +219,7 @@ def test_groups_of_complex_numbers():
     assert solution.success
     assert fq.distance(solution.x, x) < 1e-9
     with pytest.raises(ValueError, match="`nonnegative` must not be given for a complex signal"):
-        fq.solve(H, y, prior=fq.Sparse(nonnegative=True))
+        fq.solve(H, y, prior=fq.Sparse(nonnegative=True), signal="complex")
 
 
 def test_groups_of_complex_numbers_are_used():

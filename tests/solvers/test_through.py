@@ -129,3 +129,54 @@ def test_the_divergence_is_that_of_the_function():
     smooth = fq.Denoiser(lambda u, sigma: u / (1 + sigma**2))
     answers = [fq.solve(A, y, signal="real", prior=smooth, rng=3).x for _ in range(2)]
     np.testing.assert_array_equal(*answers)
+
+
+# -- priors of single coordinates -------------------------------------------------------------------------------------
+
+
+def sparse_signals(n=24):
+    """What is known, a signal of this kind, and whether it is real; with the number of masks that suffice."""
+    rng = np.random.default_rng(11)
+    size = n * n
+    at = rng.choice(size, 60, replace=False)
+    positive, complex_x, grouped = np.zeros(size), np.zeros(size, dtype=complex), np.zeros(size)
+    positive[at] = rng.exponential(size=60)
+    complex_x[at] = rng.standard_normal(60) + 1j * rng.standard_normal(60)
+    grouped[:48] = rng.standard_normal(48)
+    yield "nonnegative", 1, positive, fq.Sparse(nonnegative=True), None
+    yield "k", 2, positive * rng.choice([-1, 1], size), fq.Sparse(k=60), "real"
+    yield "complex", 3, complex_x, fq.Sparse(), None
+    yield "groups", 2, grouped, fq.Sparse(groups=np.arange(size) // 8), "real"
+    yield "values", 1, (rng.random(size) < 0.3) * 1.0, fq.Discrete([0, 1]), None
+    yield "pieces", 2, np.repeat(rng.standard_normal(8), size // 8), fq.PiecewiseConstant(), "real"
+
+
+@pytest.mark.parametrize("case", range(6))
+def test_every_prior_goes_through_transforms(case):
+    name, masks, x, prior, signal = list(sparse_signals())[case]
+    rng = np.random.default_rng(12)
+    A = fq.FourierTensor(phases(rng, masks, 24, 24))
+    solution = fq.solve(A, fq.measure(A, x), prior=prior, signal=signal)
+    assert solution.status in (fq.Status.EXACT, fq.Status.PROVEN), name
+    assert solution.method == "vamp"
+    assert fq.distance(solution.x, x) < 1e-9
+
+
+@pytest.mark.parametrize("make", [phases, binary])
+def test_missing_pixels_of_a_sparse_image_in_noise(make):
+    """Half as many intensities as pixels, and no array of m×n numbers."""
+    rng = np.random.default_rng(13)
+    x = np.zeros(64 * 64)
+    x[rng.choice(x.size, 300, replace=False)] = rng.exponential(size=300)
+    measured = np.zeros((2, 64, 64), dtype=bool)
+    measured.reshape(-1)[rng.choice(measured.size, x.size // 2, replace=False)] = True
+    A = fq.FourierTensor(make(rng, 2, 64, 64), measured=measured)
+    y = fq.measure(A, x)
+    sigma = 0.03 * np.sqrt(np.mean(y**2))
+    y += sigma * rng.standard_normal(A.m)
+    solution = fq.solve(A, y, noise=sigma, prior=fq.Sparse(nonnegative=True), memory="48 MB")
+    true = fq.distance(solution.x, x)
+    if make is phases:
+        assert solution.status is fq.Status.CONVERGED
+        assert true < 0.03
+    assert not solution.success or 0.6 < solution.error / true < 1.5

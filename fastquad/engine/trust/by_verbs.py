@@ -36,7 +36,7 @@ from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.certificate import Certificate, Doubt
-from fastquad.engine.trust.evidence import against_chance, bits_of, short_of
+from fastquad.engine.trust.evidence import against_chance, bits_of, log_choices, short_of
 from fastquad.engine.trust.factored import Factored
 from fastquad.engine.trust.gauge import Gauge
 from fastquad.engine.verbs import Normals, descend, newton, rows_scaled
@@ -46,13 +46,18 @@ from fastquad.numerics import krylov
 from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.numerics.line_descent import FormDescent
 from fastquad.numerics.synchronise import determines
-from fastquad.numerics.transform import sampled_variances
+from fastquad.numerics.transform import Transform, Within, sampled_variances
+from fastquad.solution import distance
 from fastquad.status import Status
 from fastquad.typing import Asks, Float
 
 NOT_SHOWN = (
     "x fits to rounding, but it was not shown that nothing else does. Some direction of x changes the measurements too "
     "little for a test by the transform alone, and a test with matrices does not fit in `memory`."
+)
+_FACTORS = (
+    "Without masks x is known only up to its place and a reflection, and where x is a convolution of two others, one "
+    "of them may be reflected alone: this was not tested."
 )
 _UNSEEN = "It was not shown that the measurements fix every direction of x"
 _TOO_MUCH = "But x leaves more of y than noise of the given level explains."
@@ -146,7 +151,10 @@ class _Case:
 
     def away(self, other: Float) -> float:
         """The relative distance of another signal, up to what the measurements cannot say."""
-        return self.gauge.away(other, self.x)
+        if not self.problem.movable:
+            return self.gauge.away(other, self.x)
+        both = self.gauge.numbers(other), self.gauge.numbers(self.x)
+        return float(distance(*both, gauge=self.problem.gauge + self.forms.symmetry))
 
     def images(self) -> Iterator[tuple[str, Float]]:
         """The signals that measurements often confuse with x."""
@@ -157,6 +165,8 @@ class _Case:
                 yield f"x{name} fits as well.", gauge.coordinates(each)
             for image in gauge.images(each)[1:]:
                 yield f"x{name}{' and' if name else ''} conjugated fits as well.", gauge.coordinates(image)
+        if isinstance(self.forms, Transform):
+            yield from ((f"x {name} fits as well.", other) for name, other in self.forms.twins(self.x))
 
     def misfit(self, values: Float, delta: Float) -> float:
         """The root mean square of the residuals of another signal, in units of the tolerances."""
@@ -265,6 +275,8 @@ def _status(case: _Case) -> tuple[Status, str] | None:
     """The status and the doubt; None if it is not decided."""
     problem, m = case.problem, case.problem.m
     few = f"There are {m} measurements for {problem.unknowns} unknowns."
+    if problem.prior is not None and problem.prior.kind == "sparse" and isinstance(case.forms, Transform):
+        return _status_on_support(case)
     if m < problem.unknowns:
         return None
     delta = case.rounding()
@@ -281,11 +293,31 @@ def _status(case: _Case) -> tuple[Status, str] | None:
         return Status.UNDECIDED, few
     if not case.spans(need):
         return (Status.UNDECIDED, f"{few} And no more are independent.") if problem.matrix_free else None
+    if problem.movable:
+        return Status.UNDECIDED, _FACTORS
     if not problem.matrix_free and not case.no_linear_twin(0.0):
         return None
     # On all coordinates: no support was chosen.
     doubt = short_of(np.sort(bits_of(problem.y, case.residual)), problem.unknowns, case.gauge.width, 0.0)
     return (Status.UNDECIDED if doubt else Status.EXACT), doubt
+
+
+def _status_on_support(case: _Case) -> tuple[Status, str] | None:
+    """The same where x is sparse, by the columns of its support: another support is ruled out by chance alone."""
+    problem, support = case.problem, case.gauge.whole(np.flatnonzero(case.x))
+    delta = case.rounding()
+    doubt = case.dark() or case.twin(delta, tol.FITS, tol.APART)
+    if doubt:
+        return Status.AMBIGUOUS, doubt
+    part = replace(problem, n=support.size, prior=None, groups=None, movable=False)
+    inner = _Case(part, Within(case.forms, support), case.x[support])
+    need = math.sqrt(problem.m) / tol.APART * float(delta.max())
+    if problem.m <= part.unknowns or not inner.full_rank(need) or not inner.spans(need):
+        return None
+    case.seen = inner.seen
+    choices = log_choices(*case.gauge.count_of(support))
+    short = short_of(np.sort(bits_of(problem.y, case.residual)), part.unknowns, case.gauge.width, choices)
+    return (Status.UNDECIDED if short else Status.EXACT), short
 
 
 def doubt_by_verbs(problem: Problem, outcome: Outcome, level: float | None) -> Asks[Doubt]:

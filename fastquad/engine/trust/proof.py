@@ -32,115 +32,23 @@ All of it is in units of the matrices: rows are divided by their Frobenius norms
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.answer import Answer, Known
-from fastquad.engine.trust.certificate import Certificate
-from fastquad.measurements.contractions import Block, Compress, Diagonals, Frobenius, Inner, Products, WeightedSum
+from fastquad.measurements.contractions import Block, Compress, Inner, Products, WeightedSum
 from fastquad.numerics import lapack
-from fastquad.numerics.dual import EPS, Point, least_eigenvalue, lowered
+from fastquad.numerics.dual import Point, least_eigenvalue, lowered
 from fastquad.numerics.gram import gram
+from fastquad.numerics.lapack import EPS
 from fastquad.numerics.levenberg_marquardt import Descent, on_block, turned
 from fastquad.solution import Proof, distance
-from fastquad.status import Status
 from fastquad.typing import Asks, Float, Number
 
 
-class Ground(NamedTuple):
-    """What is found: x, cleaned, with its residual; a proof, or a rival, and a sentence."""
-
-    x: Float
-    residual: float
-    proof: Proof | None = None
-    rival: Float | None = None
-    note: str = ""
-
-    @property
-    def error(self) -> float:
-        """The error of x where it is more than rounding: what the certificate alone leaves open."""
-        return self.proof.radius if self.proof is not None and self.proof.radius > tol.ROUNDING else 0.0
-
-    def weighed(self, found: Certificate) -> Certificate:
-        """What was found without a proof, together with a rival: it doubts an answer even if nothing else does."""
-        if self.rival is None:
-            return found._replace(doubt=f"{found.doubt} {self.note}".strip())
-        if found.status is Status.UNDETERMINED or (found.status is Status.AMBIGUOUS and found.doubt):
-            return found._replace(twin=self.rival)
-        return Certificate(self.x, self.residual, Status.AMBIGUOUS, self.note, twin=self.rival)
-
-
-def prove(problem: Problem, x: Float, known: Known | None) -> Asks[Ground | None]:
-    """Prove that an x that fits to rounding is the only signal that does; None where no proof is asked for."""
-    asked = yield from _weights(problem, x, known)
-    if asked is None:
-        return None
-    clean = yield from _cleaned(problem, x, asked.W)
-    # What a descent knows of its end is that of the step before.
-    W = asked.W if asked.read and clean is x else (yield Products(clean))
-    case = Case(problem, clean, W, (yield Frobenius()))
-    if not case.residual < EXACT_RESIDUAL:
-        return None
-    note = case.another_norm()
-    if note:
-        return Ground(case.x, case.residual, note=note)
-    point, proof = yield from _dual(case, asked.weights, _lifts(problem))
-    if proof is not None:
-        margin, radius = f"{proof.margin:.2g}", f"{proof.radius:.1g}"
-        how = "a dual certificate" if proof.kind == "dual" else "by lifting, a dual certificate"
-        said = f"The proof is {how} with the margin {margin}: every signal that fits is within {radius} of x."
-        return Ground(case.x, case.residual, proof, note=said)
-    if point is None or point.S.size * len(case.y) > tol.STRUCTURED_ENTRIES:
-        return None
-    rival = yield from _rival(case, point)
-    said = "" if rival is None else f"Another signal, {case.away(rival):.2g} away, has the same measurements."
-    return Ground(case.x, case.residual, rival=rival, note=said)
-
-
-def certified_radius(problem: Problem, x: Float) -> Asks[Proof | None]:
-    """The certificate of an x in noise: how far a signal may be that leaves no more of y than the noise does.
-
-    It is asked for where the norm is given. Its radius holds for every signal z with `‖A(z) − y‖` up to that of the
-    noise that x shows, in units of the matrices.
-    """
-    if problem.norm is None or not _asked(problem):
-        return None
-    case = Case(problem, x, (yield Products(x)), (yield Frobenius()), noisy=True)
-    return (yield from _dual(case, None, lifts=False))[1]
-
-
-class _Asked(NamedTuple):
-    """The products of x, whether they were read for the proof, and the weights of B; None where the norm is known."""
-
-    W: Float
-    read: bool
-    weights: Float | None
-
-
-def _weights(problem: Problem, x: Float, known: Known | None) -> Asks[_Asked | None]:
-    """What B may be made of; None where no proof is asked for."""
-    if not _asked(problem):
-        return None
-    whole, diagonals = None, None
-    if problem.norm is None:
-        diagonals = yield Diagonals()
-        whole = (diagonals >= 0).all(axis=1)
-        if not whole.any() and not _lifts(problem):
-            return None
-    told = known.W if known is not None else None
-    W: Float = (yield Products(x)) if told is None else told
-    if whole is None or diagonals is None:
-        return _Asked(W, told is None, None)
-    weights = _semidefinite(problem, W, diagonals, whole)
-    return None if weights is None and not _lifts(problem) else _Asked(W, told is None, weights)
-
-
-def _dual(case: Case, weights: Float | None, lifts: bool) -> Asks[tuple[Point | None, Proof | None]]:
+def dual(case: Case, weights: Float | None, lifts: bool) -> Asks[tuple[Point | None, Proof | None]]:
     """The best S that is found, and the proof by it."""
     if lifts and not case.measured:
         yield from case.lift()
@@ -150,48 +58,6 @@ def _dual(case: Case, weights: Float | None, lifts: bool) -> Asks[tuple[Point | 
         return None, None
     point, positive = yield from lowered(case, case.problem.n <= 4 * tol.SMALL_N)
     return point, case.proof(case.b - point.lam, point.S) if positive else None
-
-
-def _asked(problem: Problem) -> bool:
-    """Whether a proof is likely enough to ask for it."""
-    prior = problem.prior
-    told = problem.support is not None or problem.fixed or problem.bilinear or problem.outliers
-    if told or (prior is not None and prior.decoded):
-        return False
-    m, n = problem.m, problem.n
-    small = n <= tol.SMALL_N // 2 and problem.norm is not None
-    likely = m > (tol.PROOF_POSSIBLE if small else tol.PROOF_LIKELY) * problem.unknowns or _lifts(problem)
-    affordable = 64 * (m + n) * n <= problem.memory
-    largest = 4 * tol.SMALL_N if problem.norm is None else 16 * tol.SMALL_N
-    return likely and affordable and problem.entries > 1 and n <= largest
-
-
-def _lifts(problem: Problem) -> bool:
-    """Whether there are as many measurements as numbers in a symmetric matrix, and these are few."""
-    n = problem.entries
-    numbers = n * n if problem.turning else n * (n + 1) // 2
-    return numbers <= min(problem.m, tol.SMALL_N) and problem.gauge != "phase and conjugation"
-
-
-def _semidefinite(problem: Problem, W: Float, diagonals: Float, whole: NDArray[np.bool_]) -> Float | None:
-    """1 for each measurement that may be of a positive semidefinite matrix, (m,); None if a coordinate has none.
-
-    `whole` says of which the diagonal is nowhere negative.
-
-    Such a matrix has a diagonal that is not negative, and `‖Ã x‖² <= λ_max x^T Ã x <= tr(Ã) x^T Ã x`.
-    """
-    trace = diagonals.sum(axis=1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        shorter = np.einsum("ij,ij->i", W, W) <= (1 + 1e-6) * trace * problem.y
-    whole = (trace > 0) & shorter & whole
-    return whole.astype(np.float64) if whole.any() and (diagonals[whole] > 0).any(axis=0).all() else None
-
-
-def _cleaned(problem: Problem, x: Float, W: Float) -> Asks[Float]:
-    """x without the coordinates that are only rounding; x itself if there are none."""
-    answer = Answer(problem, x, W, W @ x - problem.y)
-    yield from answer.clean()
-    return answer.x
 
 
 class Case:
@@ -392,7 +258,7 @@ class Case:
 # -- rivals: where there is no proof, the vectors that prevent it are the first starts for another signal --------
 
 
-def _rival(case: Case, point: Point) -> Asks[Float | None]:
+def another_by(case: Case, point: Point) -> Asks[Float | None]:
     """Another signal with the measurements of x, if descents from x and the vectors of least `z^* S z` find one.
 
     Of every other signal z with the measurements of x, `z^* S z = 0`. If S is positive semidefinite, z lies in its

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from fastquad.numerics.dual import EPS as EPS
+from fastquad.numerics.lapack import EPS as EPS
 from fastquad.numerics.levenberg_marquardt import Rule
 
 # -- what is zero ----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ and no vector is ever stored. Pixels that are not measured, behind a beam stop o
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastquad import arguments
 from fastquad.measurements.structured.factored import FactoredTensor
 from fastquad.numerics import krylov
-from fastquad.numerics.transform import Transform, Unit
+from fastquad.numerics.transform import Room, Transform, Unit
 from fastquad.typing import Float, Indices, Number
 
 
@@ -94,6 +95,11 @@ class FourierTensor(FactoredTensor):
         chosen = np.zeros((len(self.masks), *self.size), dtype=bool)
         chosen.reshape(-1)[self._pixels[start:stop]] = True
         return FourierTensor(self.masks, size=self.size, measured=chosen)
+
+    @property
+    def symmetry(self) -> str:
+        """Without masks x may be anywhere, and reversed, as `fastquad.distance` reads it."""
+        return _symmetry(self.masks, self.size)
 
     def _transform(self, real: bool) -> FourierTransform:
         return FourierTransform(self.masks, self.size, self.measured, real)
@@ -216,6 +222,7 @@ class FourierTransform(Transform):
         #: With pixels missing, B^T B has no eigenvectors that are known.
         self.complete = measured is None
         self._measured = measured
+        self.symmetry = _symmetry(masks, size)
 
     def _forward(self, x: Float) -> Float:
         z = self.masks * (x if self.real else x.view(np.complex128)).reshape(self.masks.shape[1:])
@@ -249,6 +256,29 @@ class FourierTransform(Transform):
         w = np.repeat(weights, 2)
         return krylov.leading_vectors(lambda v: self.adjoint(w * self.forward(v)), self.n, np.random.default_rng(0))
 
+    def twins(self, x: Float) -> Iterator[tuple[str, Float]]:
+        """Behind a single mask the product with it may be anywhere, and reversed."""
+        if len(self.masks) > 1 or self.real or self.symmetry or not self.masks.all():
+            return
+        mask = self.masks[0]
+        seen = mask * x.view(np.complex128).reshape(mask.shape)
+        twins = [("reversed behind the mask", np.flip(seen).conj())]
+        if self.size == mask.shape:
+            twins.append(("moved behind the mask", np.roll(seen, 1, axis=-1)))
+        for name, twin in twins:
+            yield name, np.ascontiguousarray(twin / mask).reshape(-1).view(np.float64)
+
+    def room(self) -> Room:
+        """As large as the transform. Pixels opposite to each other have equal intensities if x is real."""
+        pixels = np.arange(math.prod(self.size)).reshape(self.size)
+        places = pixels[tuple(slice(side) for side in self.masks.shape[1:])].reshape(-1)
+        source = np.full(self.count, -1)
+        source[slice(None) if self.pixels is None else self.pixels] = np.arange(self.m)
+        if self.real:
+            opposite = np.roll(np.flip(pixels), 1, axis=tuple(range(pixels.ndim))).reshape(-1)
+            source = np.where(source < 0, source[opposite], source)
+        return Room(self.size, self.real, float(abs(self.masks.flat[0])), places, source)
+
     @cached_property
     def norms(self) -> Float:
         counts = math.prod(self.size)
@@ -266,6 +296,14 @@ class FourierTransform(Transform):
         if self.pixels is not None:
             norms = norms[self.pixels]
         return Unit(FourierTransform(masks, self.size, self._measured, self.real), norms, np.arange(self.m))
+
+
+def _symmetry(masks: Number, size: tuple[int, ...]) -> str:
+    """What leaves |F(mask · x)|² as it is beside a phase, for one mask that is the same number everywhere."""
+    if len(masks) > 1 or np.ptp(masks.real) > 0 or np.ptp(masks.imag) > 0:
+        return ""
+    shape, room = ("×".join(map(str, each)) for each in (masks.shape[1:], size))
+    return f", translation and reflection of {shape}" + ("" if room == shape else f" in {room}")
 
 
 def _fft(z: Number, size: tuple[int, ...], *, inverse: bool = False, overwrite: bool = False) -> Number:

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Again, Reread
-from fastquad.engine.steps import Step
+from fastquad.engine.rounding import exact_enough
+from fastquad.engine.steps import Outcome, Step
 from fastquad.engine.trust.answer import Known
 from fastquad.measurements.contractions import Cells, Factors, Products, Verbs
 from fastquad.measurements.dense.chunks import CHUNK_BYTES
@@ -103,6 +105,13 @@ class Fit(NamedTuple):
             return Known(self.W, self.r, self.other)
         columns = self.W if self.W.shape[1] == self.support.size else None
         return Known(r=self.r, support=self.support, columns=columns, kept=cache.kept)
+
+    def exact(self, problem: Problem, entries: Entries, method: str, cache: GrowingBlock) -> Outcome | None:
+        """The outcome with which it ends the solve, if it fits to rounding with fewer unknowns than measurements."""
+        s = self.support.size
+        if not exact_enough(problem, self.residual) or s - problem.turning >= problem.m:
+            return None
+        return Outcome(self.x, self.residual, free=s, method=method, entries=entries, known=self.known(cache))
 
 
 def fit(

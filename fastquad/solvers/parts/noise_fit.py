@@ -26,7 +26,6 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome
 from fastquad.engine.trust.evidence import against_chance
 from fastquad.engine.trust.tolerances import SPARE_BITS
-from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Diagonals, Products
 from fastquad.numerics import quartic
 from fastquad.numerics.levenberg_marquardt import Rule
@@ -83,10 +82,9 @@ def conclusion(
     problem: Problem, entries: Entries, found: Fit, method: str, cache: GrowingBlock
 ) -> Asks[Outcome | None]:
     """The outcome with which a fit ends the solve: it is exact, or signal in noise; or None."""
-    s = found.support.size
-    if exact_enough(problem, found.residual) and s - problem.turning < problem.m:
-        known = found.known(cache)
-        return Outcome(found.x, found.residual, free=s, method=method, entries=entries, known=known)
+    exact, s = found.exact(problem, entries, method, cache), found.support.size
+    if exact is not None:
+        return exact
     # Where A has a structure of its own, what chance can fit is not known: a noise level must be given.
     if (entries.independent or problem.sigma) and (yield from convincing(problem, found)):
         level = sigma(problem, found.residual, s)

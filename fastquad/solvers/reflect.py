@@ -1,0 +1,143 @@
+"""Relaxed-reflect-reflect (RRR) for one transform without masks: crystals, and objects in a box.
+
+What the prior says of x is a set A, to whose nearest point P_A projects, and what was measured is another one, B:
+
+    P_A x     zero outside of the box and of the support, not negative, the k largest
+    P_B x     the signal with the transform z b/|z|, z = F x; pixels that were not measured keep their z
+    x ← x + β (P_B(2 P_A x − x) − P_A x)
+
+The iteration wanders over A until it falls into a point of both, where the misfit of P_A x drops (Elser, Lan and
+Bendory 2018). Translations, the reflection and, for complex x, its conjugation measure the same: where x ends is
+chance, and the gauge of the solution says so. Least squares on the support follow, which tell the noise and the error.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from fastquad.engine.problem import Problem
+from fastquad.engine.requests import Reread
+from fastquad.engine.rounding import exact_enough
+from fastquad.engine.steps import End, Outcome, Step
+from fastquad.numerics.transform import Transform, Within, sampled_variances
+from fastquad.priors.sparse import Sparse
+from fastquad.solvers.parts.within import fit_within, whole_support
+from fastquad.typing import Asks, Float, Indices, Number
+
+# The relaxation β, and the largest number of steps unless the user gives a budget.
+_BETA, _STEPS, _MORE_STEPS = 0.5, 5_000, 100_000
+# A point of both sets is found where the misfit stays for so many steps below this share of its median before.
+_DROP, _STAYS, _SETTLING = 0.5, 10, 5
+# The misfit that is rounding, or nearly so.
+_EXACT = 1e-5
+# The number of steps between two that are reported.
+_REPORTED = 50
+# The largest share of unknowns to intensities at which what a fit leaves is noise. Guess.
+_FEW = 0.25
+
+
+def reflect(problem: Problem, transform: Transform) -> Asks[Outcome]:
+    """The outcome of RRR, refined by least squares on the support if a point of both sets was found."""
+    from scipy import fft
+
+    shape, real, scale, box, source = transform.room()
+    forward, back = (fft.rfftn, fft.irfftn) if real else (fft.fftn, fft.ifftn)
+    half = (..., slice(shape[-1] // 2 + 1)) if real else ...
+    known = (source >= 0).reshape(shape)[half]
+    b = np.where(known, np.sqrt(np.maximum(problem.y[source], 0.0)).reshape(shape)[half] / scale, 0.0)
+    size, nearest = float(np.linalg.norm(b)), _Nearest(problem, math.prod(shape), box)
+    x: Number = np.zeros(math.prod(shape), dtype=np.float64 if real else np.complex128)
+    if problem.x0 is not None:
+        x[box] = problem.x0.view(x.dtype)
+    else:
+        x[...] = np.abs(problem.rng.standard_normal(x.size))
+        x *= size / float(np.linalg.norm(forward(x.reshape(shape))))
+    gaps: list[float] = []
+    z = forward(x.reshape(shape))
+    for step in range(_STEPS if problem.max_passes is None else _MORE_STEPS):
+        p = nearest.to(x)
+        own = forward(p.reshape(shape))
+        gaps.append(float(np.linalg.norm((np.abs(own) - b)[known])) / size)
+        # F of all that follows is known without a transform.
+        mirrored = 2 * own - z
+        factor = np.where(known, b / np.maximum(np.abs(mirrored), 1e-300) - 1, 0.0)
+        z = z + _BETA * (own - z + factor * mirrored)
+        x = back(z, shape).reshape(-1)
+        found = _fallen(gaps)
+        if found or step % _REPORTED == _REPORTED - 1:
+            yield Reread(2 * (step % _REPORTED + 1))
+            yield Step(_coordinates(p[box]), gaps[-1])
+        if found:
+            pixels = int(np.count_nonzero(known))
+            return (yield from _refined(problem, transform, _coordinates(p[box]), pixels))
+    return Outcome(_coordinates(p[box]), _residual(transform, problem, _coordinates(p[box])), method="rrr")
+
+
+def _coordinates(x: Number) -> Float:
+    return np.ascontiguousarray(x).view(np.float64)
+
+
+def _fallen(gaps: list[float]) -> bool:
+    """Whether the misfit has dropped from where it wandered."""
+    if gaps[-1] < _EXACT:
+        return True
+    if len(gaps) < 2 * _STAYS + _SETTLING:
+        return False
+    return max(gaps[-_STAYS:]) < _DROP * float(np.median(gaps[_SETTLING:-_STAYS]))
+
+
+class _Nearest:
+    """The projection onto what the prior says, in the box where x is."""
+
+    def __init__(self, problem: Problem, size: int, box: Indices) -> None:
+        prior = problem.prior
+        self.positive = isinstance(prior, Sparse) and prior.nonnegative
+        self.k = problem.k if problem.k is None or not problem.turning else problem.k // 2
+        allowed = box
+        if problem.support is not None:
+            allowed = box[np.unique(problem.support // 2) if problem.turning else problem.support]
+        self.outside = np.ones(size, dtype=bool)
+        self.outside[allowed] = False
+
+    def to(self, x: Number) -> Number:
+        """The nearest signal."""
+        p = np.where(self.outside, 0.0, np.maximum(x, 0.0) if self.positive else x)
+        if self.k is None or self.k >= p.size:
+            return p
+        size = np.abs(p)
+        least = np.partition(size, -self.k)[-self.k]
+        return np.where(size >= max(least, 1e-300), p, 0.0)
+
+
+def _residual(transform: Transform, problem: Problem, x: Float) -> float:
+    return float(np.linalg.norm(transform.measure(x) - problem.y) / np.linalg.norm(problem.y))
+
+
+def _refined(problem: Problem, transform: Transform, x: Float, pixels: int) -> Asks[Outcome]:
+    """Least squares on the support of x: in noise with its level and the error.
+
+    `pixels` is the number of intensities that are not equal by themselves.
+    """
+    support = whole_support(problem, np.flatnonzero(x))
+    freedom = support.size - problem.turning
+    if freedom >= pixels:
+        return Outcome(x, _residual(transform, problem, x), method="rrr")
+    descent = yield from fit_within(problem, transform, x, support)
+    B = descent.B
+    assert isinstance(B, Within)
+    x = B.expanded(descent.x)
+    found = Outcome(x, descent.residual, free=support.size, method="rrr")
+    if exact_enough(problem, descent.residual) or problem.noiseless:
+        return replace(found, end=End.CONVERGED)
+    level = float(np.linalg.norm(descent.r)) / math.sqrt(problem.m - freedom)
+    delta = problem.deviations(descent.r) if problem.noise.given else np.full(problem.m, level)
+    variances, _ = sampled_variances(B.jacobian(descent.x, 1 / delta), problem.rng)
+    yield Reread(B.uncharged())
+    stderr = np.sqrt(B.expanded(variances))
+    error = float(np.linalg.norm(stderr) / np.linalg.norm(x))
+    # In exact data a wrong minimum looks like noise: only few unknowns of many intensities tell them apart.
+    sure = freedom <= _FEW * pixels
+    return replace(found, end=End.CONVERGED if sure else End.STAGNATED, noise=level, stderr=stderr, error=error)
