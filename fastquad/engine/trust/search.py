@@ -111,15 +111,16 @@ class Search(Local):
         return twin is not None and self.another(twin)
 
     def _as_likely(self, twin: Float, support: Indices) -> Asks[Float | None]:
-        """A twin with more coordinates than x, or without those that are no more than their errors, if it is as likely
-        for all its freedom."""
-        for last in (False, True):
+        """A twin on more coordinates than x if it is as likely for all its freedom; or without those that are no more
+        than their errors, where it needs no more than x."""
+        for _ in range(tol.SETTLING):
             W = yield from self.answer.products(twin)
             r = W @ twin - self.problem.y
-            if evidence_of(self.problem, twin, W, r, support) > self.answer.evidence - tol.SURE:
+            least = self.answer.evidence - tol.SURE
+            if support.size <= self.answer.s or evidence_of(self.problem, twin, W, r, support) > least:
                 return twin
-            kept = support[np.abs(twin[support]) > tol.SURE_ERRORS * self._errors_of(W[:, support])]
-            if last or not 0 < kept.size < support.size:
+            kept = support[np.abs(twin[support]) > tol.FEW_ERRORS * self._errors_of(W[:, support])]
+            if not 0 < kept.size < support.size:
                 return None
             start = self.problem.completed(expand(twin[kept], kept, twin.size))
             fewer = yield from self.refit(start, kept, self._allowed(kept.size))
@@ -347,7 +348,7 @@ class Search(Local):
         """
         for descent in ends:
             gained = self._gained(descent, everything, where)
-            kept = np.flatnonzero(np.abs(descent.z) > tol.SURE_ERRORS * self._errors_of(descent.W))
+            kept = np.flatnonzero(np.abs(descent.z) > tol.FEW_ERRORS * self._errors_of(descent.W))
             if self.answer.s < where.size and self.gauge.width == 1 and 0 < kept.size < where.size:
                 start = np.zeros_like(descent.z)
                 start[kept] = descent.z[kept]
