@@ -368,3 +368,9 @@ def test_info_tells_the_machine():
     about = json.loads(run("info").stdout)
     assert about["simd"] == packed.simd
     assert about["blas"][0]["internal_api"]
+
+
+@pytest.mark.parametrize(("word", "lacking"), [("student", "dof"), ("quantised", "step")])
+def test_noise_without_its_parameter(files, word, lacking):
+    result = run("solve", "A.npy", "y.npy", "-o", "x.npy", "--noise", word)
+    assert_one_line_error(result, f"{word} needs its parameter {lacking}, such as {word}:4.")

@@ -12,7 +12,7 @@ with one more class, and a row in `MODELS` if the command line should know its n
 """
 
 import sys
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 from fastquad import arguments
@@ -79,10 +79,10 @@ def from_words(text: str) -> Noise | float:
             given[key] = float(value)
         except ValueError:
             raise ValueError(f"`noise`: {key!r} of {name} must be a number, got {value!r}.") from None
-    try:
-        return model(**given)
-    except TypeError as error:
-        raise ValueError(f"`noise`: {name} needs {', '.join(names)}, such as {name}:4: {error}") from None
+    lacking = [each.name for each in fields(model) if each.default is MISSING and each.name not in given]  # type: ignore[arg-type]
+    if lacking:
+        raise ValueError(f"`noise`: {name} needs its parameter {lacking[0]}, such as {name}:4.")
+    return model(**given)
 
 
 def as_noise(value: Any, m: int, outliers: Any = False) -> Noise:

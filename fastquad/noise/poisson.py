@@ -111,7 +111,7 @@ class Poisson(Noise):
         if not np.any(self.read) and y.min(initial=0.0) < 0:
             raise ValueError(
                 f"`y` must not be negative with Poisson noise, got {y.min()}: counts are not. If a background was "
-                "taken away, add it again and give Poisson(background=...); or give the read noise of the detector, "
+                "subtracted, add it again and give Poisson(background=...); or give the read noise of the detector, "
                 "read=..."
             )
 
