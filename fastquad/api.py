@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from fastquad import arguments
 from fastquad.engine.advice import Call
+from fastquad.engine.cost import seconds
 from fastquad.engine.driver import drive
 from fastquad.engine.problem import Problem
 from fastquad.engine.run import Limits, Run
@@ -264,7 +265,7 @@ class _Checked:
             by_transform=A.by_transform, movable=A.by_transform and "×" in A.symmetry,
             by_verbs=A.by_verbs and not (noise.robust or noise.reweighs) and _says_little(prior, fixed=True),
             gram=A.gram_kind, matrix_free=A.matrix_free and little and not self.fixed and not noise.reweighs,
-            only_verbs=A.only_verbs,
+            only_verbs=A.only_verbs, price=partial(seconds, A),
         )  # fmt: skip
         if not y.any() and getattr(prior, "fixed", None):
             raise ValueError("`y` must not be all zero where values of x are fixed.")

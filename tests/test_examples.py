@@ -134,6 +134,37 @@ def test_a_restriction_map(definitions):
     np.testing.assert_array_equal(np.sort(lengths_of(solution.x)), np.sort(lengths_of(sites)))
 
 
+def test_counts_of_pauli_strings(definitions):
+    """Bits count for the letters but I, the first letter is the first bit."""
+    example = definitions("plot_tomography", "matplotlib")
+    y, sigma = example["expectation"]("IZ", {"00": 30, "10": 40, "01": 20, "11": 10})
+    assert y == pytest.approx(0.4)
+    assert sigma == pytest.approx(np.sqrt((1 - 0.4**2) / 100), rel=0.02)
+    assert example["expectation"]("ZI", {"00": 50})[1] > 0
+    assert example["fidelity"](np.array([1, 1j]), np.array([1j, -1])) == pytest.approx(1)
+
+
+def test_moments_do_not_see_a_turn(definitions):
+    example = definitions("plot_second_moments", "matplotlib")
+    at = example["voxels"](3)
+    x = np.random.default_rng(0).random(len(at))
+    shells = np.linspace(0.3, 3, 4)
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
+    here, there = (np.einsum("ijk,j,k->i", example["moments"](v, 3, shells), x, x) for v in (at, at @ turn))
+    np.testing.assert_allclose(here, there, atol=1e-10)
+    same = example["shell_correlation"](at, x, 2 * x, [1.0, 2.0], np.random.default_rng(0))
+    np.testing.assert_allclose(same, 1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_wrong_meters_of_a_large_grid(monkeypatch):
+    """The whole script on a smaller net: it asserts that the wrong meters are those that it finds."""
+    pytest.importorskip("pandapower")
+    pytest.importorskip("matplotlib").use("Agg")
+    text = (EXAMPLES / "plot_large_grid.py").read_text(encoding="utf-8").replace("case2869pegase", "case118")
+    exec(compile(text, "plot_large_grid.py", "exec"), {"__name__": "plot_large_grid"})
+
+
 def test_the_decoder_of_faces():
     """Trained on images that two numbers tell, it shows them, and a face comes back from its measurements."""
     text = (EXAMPLES / "plot_faces.py").read_text(encoding="utf-8")

@@ -5,6 +5,8 @@
 A pass is the time of the products of a dense vector. The time is that of the second call in a process, exact and with
 noise of 0.1; the peak is that of the resident memory during it, with the tensor, over the tensor. A solve should take
 at most 1.6 times the passes that it counts (or 8, if it counts fewer), and 1.3 times the tensor's memory.
+
+`--model` compares instead the cost model of the plan (`fastquad.engine.cost`) with the clock, stage by stage.
 """
 
 import argparse
@@ -16,8 +18,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import fastquad as fq
+from fastquad.engine.cost import Allowance
 from fastquad.measurements.dense.layout import LANES, pack_block
 from fastquad.measurements.dense.packed import PackedTensor
+from fastquad.solvers import plan
 
 CELLS = ("400,800,80", "400,800,400", "420,840,84", "700,1400,140", "700,1400,700")
 NOISES = (0.0, 0.1)
@@ -71,6 +75,9 @@ def main():
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--busy", action="store_true", help="processor time, for a machine that others use; one thread")
+    parser.add_argument(
+        "--model", action="store_true", help="the cost of stages, by the model of the plan and the clock"
+    )
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
     options = parser.parse_args()
     if options.busy:
@@ -91,6 +98,9 @@ def main():
                     one = seconds_of_pass(A, rng, threads)
                     for noise in NOISES:
                         y = exact + noise * errors
+                        if options.model:
+                            print(f"{cell}, {dtype}, {noise:g}: {modelled(A, y, threads)}", flush=True)
+                            continue
                         solution, seconds, peak = solved(A, y, threads)
                         taken = seconds / one
                         print(
@@ -101,6 +111,33 @@ def main():
                         )
                         if options.profile:
                             profile(A, y, threads)
+
+
+def modelled(A, y, threads):
+    """For each stage of a solve "name: ms of the model, ms of the clock"; what follows the last one is its."""
+    stages = [["before", 0.0, clock()]]
+
+    class Watched(Allowance):
+        def spent_by(self, stage):
+            price = self.price
+
+            def added(request):
+                cost = price(request)
+                stages[-1][1] += cost
+                return cost
+
+            self.price = added
+            stages[-1][2] = clock() - stages[-1][2]
+            stages.append([getattr(stage, "__name__", ""), 0.0, clock()])
+            return (yield from super().spent_by(stage))
+
+    plan.Allowance, kept = Watched, plan.Allowance
+    try:
+        fq.solve(A, y, n_threads=threads)
+    finally:
+        plan.Allowance = kept
+    stages[-1][2] = clock() - stages[-1][2]
+    return "; ".join(f"{name}: {1e3 * model:.0f}, {1e3 * time:.0f}" for name, model, time in stages[1:])
 
 
 def profile(A, y, threads):

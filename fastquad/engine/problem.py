@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,11 @@ from fastquad.numerics.grouping import Groups
 from fastquad.priors.base import Prior
 from fastquad.priors.sparse import Sparse
 from fastquad.typing import Float, Indices
+
+
+def _nothing(request: Any) -> float:
+    """The price where none is known."""
+    return 0.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ class Problem:
     #: What the measurements cannot determine of x: its "sign"; or, for a complex x whose Re and Im are the coordinates
     #: 2j and 2j + 1, its "phase" or "phase and conjugation".
     gauge: str = "sign"
+    #: What a request costs, in seconds of the model of `fastquad.engine.cost`.
+    price: Callable[[Any], float] = _nothing
     #: Whether x may also be anywhere, and reversed: images whose transform is measured without masks. See `symmetry` of
     #: `fastquad.numerics.transform`.
     movable: bool = False

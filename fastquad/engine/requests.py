@@ -73,6 +73,8 @@ class Work(_Free):
 
     function: Callable[..., tuple[Any, ...]]
     given: tuple[Any, ...]
+    #: About how much arithmetic it is.
+    multiply_adds: float = 0.0
 
     kept = True
 
@@ -85,6 +87,16 @@ class Again(Work):
     """The same for short work, which is done again where a solve is resumed."""
 
     kept = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spent(_Free):
+    """Say how much arithmetic comes next; not answered. The plan leaves a stage that takes more than it was given."""
+
+    multiply_adds: float
+
+    def answer(self, A: Measurements, n_threads: int) -> Float:
+        return np.empty(0)
 
 
 @dataclass(frozen=True, slots=True)

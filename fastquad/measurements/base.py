@@ -88,6 +88,8 @@ class Measurements(ABC):
     intensities: bool = False
     #: Where the matrices are if they are plain numbers, which may hide what they are: in "memory" or on "disk".
     numbers: str = ""
+    #: Where A is read from, which tells what that costs: "memory", "disk", "cluster", or "computed".
+    medium: str = "memory"
 
     @property
     def has_rows(self) -> bool:

@@ -18,6 +18,11 @@ class WrappedTensor(Measurements):
         return self.inner.bytes_read
 
     @property
+    def medium(self) -> str:  # type: ignore[override]
+        """Where the inner tensor is read from."""
+        return self.inner.medium
+
+    @property
     def memory(self) -> int | None:  # type: ignore[override]
         """The memory budget that the inner tensor was opened with, if any."""
         return self.inner.memory

@@ -102,6 +102,14 @@ class Transform(ABC):
     def leading(self, weights: Float) -> tuple[Float, Float]:
         """The two leading eigenvectors of `Σ_i w_i B_i^T B_i`."""
 
+    @property
+    def rigidity(self) -> float:
+        """How far B is from a linear or antilinear map, other than a phase, that leaves all measurements: 0 to 1.
+
+        0 if its form does not tell.
+        """
+        return 0.0
+
     def twins(self, x: Float) -> Iterator[tuple[str, Float]]:
         """Other signals that B by its form cannot tell from x, with a name."""
         yield from ()

@@ -163,6 +163,7 @@ def _dense_corner(A: Measurements) -> bool:
     corner = corner / float(np.abs(corner).max())  # the squares of its entries may be no numbers
     # The determinant tells it in a fifth of the time: the least singular value is at least what it would be if all the
     # others had the same size r, for then their product is largest.
+    corner = corner / np.abs(corner).max()
     norm = float(np.linalg.norm(corner))
     r = norm / math.sqrt(size - 1)
     least = float(np.abs(np.linalg.det(corner / r))) * r

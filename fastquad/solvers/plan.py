@@ -20,6 +20,7 @@ do not fit in memory, a fit that is far better than chance (`fastquad.solvers.pa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,11 +29,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from fastquad.engine.cost import MULTIPLY_ADDS, Allowance
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Note, Outcome, Steps
 from fastquad.engine.steps import Stage as Announced
 from fastquad.engine.verdict import exact_enough, products_affordable
+from fastquad.measurements.contractions import Products
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
@@ -70,6 +73,8 @@ class Stage(NamedTuple):
     place: str
     when: Callable[[Desk], bool] = lambda desk: True
     given: tuple[Any, ...] = ()
+    #: What it may cost, in seconds of the model of `fastquad.engine.cost`, before it is left for the others.
+    within: Callable[[Desk], float] = lambda desk: math.inf
 
     def run(self, desk: Desk) -> Asks[Outcome | None]:
         """The stage as a generator; its module is imported now."""
@@ -88,8 +93,8 @@ class Stage(NamedTuple):
 _VAMP, _VAMP_SURE = 1.1, 1.5
 # Descents on all coordinates need no prior.
 _ALL = 1.3
-# Below the first the first level of pursuit comes before AMP, below the second all levels.
-_FIRST_LEVEL, _PURSUIT = 1 / 2, 1 / 3
+# Below, pursuit comes before AMP, for as long as AMP would take.
+_FEW = 1 / 2
 
 PLAN: tuple[Stage, ...] = (
     Stage("any", "points", "x counts points", "points:points", lambda d: d.problem.prior is not None),
@@ -132,10 +137,10 @@ PLAN: tuple[Stage, ...] = (
     Stage("weighed", "descents", "any x", "structured:descents", lambda d: d.ratio >= 1 and not d.problem.outliers),
     # Independent entries
     Stage("few", "describe", "what is special", "plan:describe"),
-    Stage("few", "quick pursuit", "few large coordinates", "independent:quick_pursuit", lambda d: d.shape >= _PURSUIT),
-    Stage("few", "message passing", "any x", "independent:message_passing", lambda d: d.shape >= _PURSUIT, (1,)),
-    Stage("few", "pursue", "very sparse x", "independent:pursue"),
-    Stage("many", "quick pursuit", "few large coordinates", "independent:quick_pursuit"),
+    Stage("few", "pursue", "very sparse x", "independent:pursue", within=lambda d: d.by_messages),
+    Stage("few", "message passing", "any x", "independent:message_passing", given=(1,)),
+    Stage("few", "pursue", "very sparse x", "independent:pursue", lambda d: bool(d.left)),
+    Stage("many", "quick pursuit", "large coordinates", "independent:quick_pursuit", within=lambda d: d.by_descent / 4),
     Stage("many", "likely coordinates", "sparse x", "independent:likely_coordinates"),
     Stage("many", "equations", "known values", "independent:equations", lambda d: d.solvable),
     Stage(
@@ -168,15 +173,21 @@ class Auto(Solver):
 
 def search(problem: Problem, table: tuple[Stage, ...] = PLAN) -> Steps:
     """The outcome of the first stage that ends the solve, or the best at the end of all."""
-    desk = Desk(problem)
+    desk, outcome = Desk(problem), None
     for stage in table:
-        if not stage.applies(desk):
-            continue
-        yield Announced(stage.name)
-        outcome = yield from stage.run(desk)
-        if outcome is not None:
-            break
-    else:
+        if stage.applies(desk):
+            yield Announced(stage.name)
+            allowance = Allowance(problem.price, stage.within(desk))
+            outcome = yield from allowance.spent_by(stage.run(desk))
+            if outcome is not None:
+                break
+            desk.left = [each for each in desk.left if each.place != stage.place]
+            desk.left += [stage] if allowance.over else []
+    # What was left for others that found nothing either goes on now.
+    while outcome is None and desk.left:
+        yield Announced(desk.left[0].name)
+        outcome = yield from desk.left.pop(0).run(desk)
+    if outcome is None:
         outcome = yield from desk.give_up()
     if not desk.looked or exact_enough(problem, outcome.residual):
         return outcome
@@ -202,6 +213,8 @@ class Desk:
     guide: Guide | None = None
     #: AMP's first estimate, and the fit that it led to.
     estimate: Likely | None = None
+    #: Stages that cost more than they were given, and may go on.
+    left: list[Stage] = field(default_factory=list)
     #: Further starts for AMP: the ends of other stages.
     near: list[Float] = field(default_factory=list)
     #: What ends the solve where no other stage does: a fit on all coordinates that is no better than chance.
@@ -247,7 +260,7 @@ class Desk:
 
     @property
     def _few_or_many(self) -> str:
-        return "few" if self.shape < _FIRST_LEVEL else "many"
+        return "few" if self.shape < _FEW else "many"
 
     @property
     def through(self) -> bool:
@@ -272,6 +285,18 @@ class Desk:
     def ratio(self) -> float:
         """The measurements for each coordinate whose value is not known."""
         return self.problem.m / max(self.problem.n - len(self.problem.fixed), 1)
+
+    @property
+    def by_messages(self) -> float:
+        """What the first batch of AMP's starts takes, in seconds of the model: a dozen sweeps and an eigenvector."""
+        n, z = self.problem.n, np.ones(self.problem.n)
+        return 12 * self.problem.price(Products(z)) + 10 * n**3 / MULTIPLY_ADDS
+
+    @property
+    def by_descent(self) -> float:
+        """What a descent on all coordinates takes, in seconds of the model: seven passes and as many Gram matrices."""
+        m, n = self.problem.m, self.problem.n
+        return 7 * (self.problem.price(Products(np.ones(n))) + m * n**2 / MULTIPLY_ADDS)
 
     @property
     def solvable(self) -> bool:

@@ -117,7 +117,7 @@ def message_passing(desk: Desk) -> Stage:
         # A good fit may be a wrong one still: it is noise that is left where another attempt comes to the same fit.
         clear = best is not None and same(best, found) and _left(problem, found) < _CLEAR
         if outcome is None and (problem.noise.given or clear):
-            outcome = yield from in_noise(desk, found, "vamp")
+            outcome = yield from in_noise(desk, found, "vamp", clear)
         if outcome is not None:
             return outcome
         best = found if best is None or found.residual < best.residual else best
@@ -157,8 +157,8 @@ def _judge(desk: Desk, found: Fit, method: str) -> Stage:
     return (yield from in_noise(desk, found, method)) if clear else None
 
 
-def in_noise(desk: Desk, found: Fit, method: str) -> Stage:
-    """The outcome where a fit is signal in noise."""
+def in_noise(desk: Desk, found: Fit, method: str, agreed: bool = False) -> Stage:
+    """The outcome where a fit is signal in noise; `agreed` where another start led to it, and little is left."""
     if desk.problem.noiseless:
         return None
     better = yield from _turned(desk, found)
@@ -168,7 +168,7 @@ def in_noise(desk: Desk, found: Fit, method: str) -> Stage:
         if outcome is not None:
             return outcome
     weighed = yield from weighing.weigh(desk.problem, found, desk.cache)
-    outcome = weighing.verdict(desk.problem, desk.entries, weighed, method)
+    outcome = weighing.verdict(desk.problem, desk.entries, weighed, method, agreed)
     noise = desk.problem.noise
     if outcome is None or not noise.given or noise.reweighs or promising(desk.problem, weighed.fit):
         return outcome

@@ -353,3 +353,25 @@ def test_least_squares_and_variances_by_products():
 def test_refuses(options, error, said):
     with pytest.raises(error, match=said):
         fq.FourierTensor(**options)
+
+
+def test_the_rigidity_of_masks():
+    """Near 1 for random ones; 0 where a map other than a phase leaves all measurements, and where nothing is known."""
+    rng = np.random.default_rng(19)
+
+    def rigidity(masks, real=False, **options):
+        return fq.FourierTensor(masks, **options)._transform(real=real).rigidity
+
+    masks = phases(rng, 3, 12, 10)
+    assert rigidity(masks) > 0.4
+    assert rigidity(octanary(rng, 3, 12, 10)) > 0.2
+    # Moved by five pixels x measures the same, and conjugated where masks are the same at j and −j.
+    assert rigidity(np.tile(phases(rng, 3, 12, 5), (1, 1, 2))) == pytest.approx(0)
+    opposite = np.roll(np.flip(masks, axis=(1, 2)), 1, axis=(1, 2))
+    assert rigidity(np.exp(1j * (np.angle(masks) - np.angle(opposite)))) == pytest.approx(0)
+    assert rigidity(np.repeat(masks[:1], 3, axis=0)) == pytest.approx(0)
+    for case in ({"real": True}, {"size": (20, 20)}, {"measured": rng.random((3, 12, 10)) < 0.9}):
+        assert rigidity(masks, **case) == 0
+    # Each of them is what the slow test of all maps says.
+    for A, rigid in ((fq.FourierTensor(masks), True), (fq.FourierTensor(np.repeat(masks[:2], 2, axis=0)[:2]), False)):
+        assert (A._transform(real=False).rigidity > 0.3) == rigid

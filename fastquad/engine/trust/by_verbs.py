@@ -121,7 +121,7 @@ class _Case:
             J = self.forms.jacobian(self.x)
         else:
             column, bound = J.w * column, J.bound
-        left = column - J.forward(J.least_squares(column, 1e-6, 500))
+        left = column - J.forward(J.least_squares(column, 1e-4, 500))
         slope = float(np.linalg.norm(self.forms.scaled(-0.5, J.adjoint(left))))
         shown = float(np.linalg.norm(left)) - slope / math.sqrt(max(bound, 1e-300))
         return shown > max(least, tol.INDEPENDENT * float(np.linalg.norm(column)))
@@ -211,6 +211,8 @@ class _Case:
 
         `least` is the singular value that the equations must have, relative to the root mean square.
         """
+        if isinstance(self.forms, Transform) and self.forms.rigidity > tol.RIGID:
+            return True
         m, n, scaled = self.problem.m, self.problem.n, self.forms.scaled
         # For complex x one vector is not enough: u = ig solves its equation.
         few = range(1 + self.problem.turning, tol.SEVERAL + 1)

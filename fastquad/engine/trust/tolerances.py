@@ -58,6 +58,9 @@ EFFECTIVE = 1.2
 #: The share of the values of a random signal, or of W, that is not in the span of J. Guess.
 INDEPENDENT = 1e-4
 
+#: The rigidity of a transform from which on it has no symmetry, nor nearly one. Guess.
+RIGID = 0.3
+
 # -- symmetries ------------------------------------------------------------------------------------------------------
 
 #: The relative difference of diagonals below which coordinates may be exchanged: in double and in single precision,

@@ -33,6 +33,8 @@ _STRIP = 1 << 13
 class GeneratedTensor(Measurements):
     """Measurements whose entries are computed by `_fill`."""
 
+    medium = "computed"
+
     @abstractmethod
     def _fill(self, block: int, j: Places, k: Places, out: Float) -> None:
         """`out[p, l] = Ã_i[j_p, k_p]`, i = 8 block + l; zero where j_p < 0 or i >= m.

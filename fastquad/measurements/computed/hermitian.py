@@ -28,6 +28,8 @@ _PARTS = 4
 class GeneratedHermitianTensor(Measurements):
     """Hermitian measurements whose entries are computed by `_fill`."""
 
+    medium = "computed"
+
     @abstractmethod
     def _fill(self, block: int, j: Places, k: Places, out: Number) -> None:
         """`out[p, l] = H_i[j_p, k_p]`, i = 8 block + l, complex128 (pairs, 8), for j_p above and below k_p."""

@@ -102,7 +102,7 @@ class Slices:
 class SlicedTensor(PartedTensor):
     """Measurements on an array that is read by slices in every pass."""
 
-    numbers = "disk"
+    numbers = medium = "disk"
 
     def __init__(self, slices: Slices, memory: int, path: str | None = None) -> None:
         self.slices, self.memory, self.path = slices, memory, path

@@ -46,7 +46,7 @@ class StreamedTensor(Measurements):
     >>> folder.cleanup()
     """
 
-    numbers = "disk"
+    numbers = medium = "disk"
 
     def __init__(self, folder: Folder, memory: int, *, verify: bool = True) -> None:
         self.folder = folder

@@ -256,6 +256,26 @@ class FourierTransform(Transform):
         w = np.repeat(weights, 2)
         return krylov.leading_vectors(lambda v: self.adjoint(w * self.forward(v)), self.n, np.random.default_rng(0))
 
+    @cached_property
+    def rigidity(self) -> float:
+        """By the masks alone, for complex x and all pixels.
+
+        A map Q of signals, linear over the reals, that leaves each |F(m Qv)_k| turns (F m v)_k or its conjugate by a
+        phase: with circulants C and C' of each mask m, (Qv)_j sums (C(j−k) m_k v_k + C'(j+k) conj(m_k v_k))/m_j over k.
+        For two masks with the ratio ρ, C(s) can only be nonzero if ρ(j)/ρ(j−s) is one number for all j, and C'(t) if
+        ρ(j)/conj(ρ(t−j)) is: if the correlations of ρ with itself are as large as ‖ρ‖², at a shift that is not zero.
+        """
+        if self.real or self.pixels is not None or self.size != self.masks.shape[1:] or not self.masks.all():
+            return 0.0
+        shifted, reflected = np.ones(self.size), np.ones(self.size)
+        for mask in self.masks[1:]:
+            ratio = mask / self.masks[0]
+            power, f = float(np.sum(np.abs(ratio) ** 2)), np.fft.fftn(ratio)
+            shifted = np.minimum(shifted, np.abs(np.fft.ifftn(np.abs(f) ** 2)) / power)
+            reflected = np.minimum(reflected, np.abs(np.fft.ifftn(f * f)) / power)
+        shifted.flat[0] = 0.0
+        return 1 - max(float(shifted.max()), float(reflected.max()))
+
     def twins(self, x: Float) -> Iterator[tuple[str, Float]]:
         """Behind a single mask the product with it may be anywhere, and reversed."""
         if len(self.masks) > 1 or self.real or self.symmetry or not self.masks.all():

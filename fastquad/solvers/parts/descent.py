@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fastquad.engine.cost import RATES
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Again, Reread
@@ -21,6 +22,8 @@ from fastquad.typing import Asks, Float, Indices
 
 # The largest m n² for which a step with W is as quick as one by a transform, which takes many of its products.
 _SMALL = 30_000_000
+# The products that a descent is likely to take at least.
+_FEW = 4
 #: The largest size of the block of A that is kept for the steps on one support, in bytes.
 BLOCK_BYTES = 512 << 20
 
@@ -78,6 +81,13 @@ class BlockProducts(NamedTuple):
         if self.kept.tensor.nbytes <= CHUNK_BYTES:
             return self.of(z)
         return (yield Again(_products, (self.kept, self.where, z)))[0]
+
+
+def _pays(problem: Problem, places: Indices) -> bool:
+    """Whether it takes less time to keep the block of these places for a few products than to read A for each."""
+    kept = problem.m * places.size**2 / 2 * problem.dtype.itemsize / RATES["memory"]
+    gathered, whole = problem.price(Cells(places, places.size)), problem.price(Products(np.ones(problem.n)))
+    return whole == 0 or gathered + _FEW * kept <= _FEW * whole
 
 
 def _products(kept: Kept, where: Indices, z: Float, n_threads: int) -> tuple[Float]:
@@ -142,8 +152,7 @@ def fit(
         places = np.union1d(moved, known)
         free = np.searchsorted(places, moved)
     n, s = problem.n, places.size
-    # Use the block if it is cheaper to read than two passes over the support's rows.
-    small = s <= 0.9 * n and cache.affordable(places)
+    small = s <= 0.9 * n and cache.affordable(places) and _pays(problem, places)
     block = (yield from cache.on(places)) if small else None
     scale = 1.0 if weights is None else weights[:, None]
 

@@ -125,8 +125,8 @@ def _evident(problem: Problem, model: Noise, z: Float, s: int) -> bool:
     return m >= 2 * s and 2 * gain > s * math.log(m) + m / 3
 
 
-def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -> Outcome | None:
-    """The outcome if the fit is signal in noise; None if it is not convincing."""
+def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str, agreed: bool = False) -> Outcome | None:
+    """The outcome if the fit is signal in noise; None if it is not convincing, unless another start agreed."""
     found, sigma, kept = weighed.fit, weighed.sigma, weighed.kept
     s, count = found.support.size, kept.size
     if count <= s:
@@ -141,7 +141,7 @@ def verdict(problem: Problem, entries: Entries, weighed: Weighed, method: str) -
         chi2 = float(np.sum((found.r[kept] / sigma[kept]) ** 2))
         if problem.noiseless or chi2 > within_noise(count - s):
             return None
-    elif not stationary(found) or not _convincing(problem, found, kept):
+    elif not stationary(found) or not (agreed or _convincing(problem, found, kept)):
         return None
     stderr = np.zeros(problem.n)
     stderr[found.support] = np.sqrt(np.maximum(weighed.variances, 0.0))

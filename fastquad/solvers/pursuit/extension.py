@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fastquad.engine.requests import Spent
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.measurements.contractions import Block
 from fastquad.numerics import levenberg_marquardt, nonnegative, quartic
@@ -34,6 +35,9 @@ _SOME = 0.5
 _MOST = 0.8
 # The number of coordinates that are proposed.
 _NAMED = 8
+# What is counted as multiply-adds: a proposal reads as many arrays of (n, m) beside its rows, and a refit takes a few
+# steps of m s² each; and the calls of NumPy for one or the other take as long as that many.
+_LOOKED, _STEPS, _CALLS = 6, 8, 5e6
 # The relative residual at which the rounding of pairs to single precision shows.
 _SINGLE = 1e-5
 
@@ -127,6 +131,7 @@ class Extension:
         The largest gain comes first. r is what the support leaves of y, (m,).
         """
         store = self.store
+        yield Spent(_CALLS + store.m * len(store.order) * (_LOOKED + len(store.rows)))
         if store.centre:
             r = r - r.mean()
         W = store.products(support.places, support.z)
@@ -173,6 +178,7 @@ class Extension:
         """Fit in the precision of the pairs, and in double precision once their rounding shows; what is left of y."""
         yield from self.store.read_pairs(places, places)
         members.grow(places)
+        yield Spent(_CALLS + _STEPS * self.store.m * places.size**2)
         support, r = self._fitted(self.target, members.products, Support(places, z, np.inf), _STEP)
         if support.rss < _SINGLE**2 * self.square:
             return (yield from self._polished(support))

@@ -83,7 +83,11 @@ class Growth:
         Only runs among the best 30% so far grow past `MILESTONE` members; `before` collects the RSS of all runs there.
         """
         cut = float(np.quantile(before, 0.3)) if len(before) >= _ROUND else np.inf
-        places, z, curves, sizes = yield Work(self.grow, (self.width * np.arange(*seeds), skips, limit, cut))
+        # Each addition looks at p coordinates, and takes a few steps on up to `limit` members.
+        count, store = (seeds[1] - seeds[0]) * limit, self.store
+        arithmetic = 0.75 * count * store.m * (store.p + limit**2)
+        work = (self.width * np.arange(*seeds), skips, limit, cut)
+        places, z, curves, sizes = yield Work(self.grow, work, arithmetic)
         runs = [Grown(places[i, :s], z[i, :s], curves[i, :s]) for i, s in enumerate(sizes)]
         # A run of pairs starts from a single place, the first of its pair.
         size = self.width * MILESTONE - (self.width - 1)
