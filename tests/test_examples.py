@@ -180,3 +180,20 @@ def test_the_decoder_of_faces():
     A = fq.GaussianTensor(12, 16, seed=0)
     solution = fq.solve(A, fq.measure(A, x), prior=fq.Generative(decoder))
     assert fq.distance(solution.x, x) < 1e-6
+
+
+def test_a_picture_from_few_photons_and_a_crystal(definitions):
+    example = definitions("plot_photons", "matplotlib")
+    rng = np.random.default_rng(0)
+    # The divergence is the transpose of the slopes, with its sign.
+    p, x = rng.standard_normal((2, 6, 5)), rng.standard_normal((6, 5))
+    slopes = np.stack([np.diff(x, axis=axis, append=x.take([-1], axis)) for axis in (0, 1)])
+    assert np.vdot(p, slopes) == pytest.approx(np.vdot(example["divergence"](p), x))
+    x, solution = example["developed"](32, 2, 10, rng)
+    assert solution.success
+    true = fq.distance(solution.x, x.ravel())
+    assert true < 0.13
+    assert 0.6 < solution.error / true < 1.5
+    x, solution = example["crystal"](24, 5, rng)
+    assert solution.status is fq.Status.EXACT
+    assert fq.distance(solution.x, x.ravel(), gauge=solution.gauge) < 1e-6
