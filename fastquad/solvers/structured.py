@@ -169,10 +169,11 @@ def in_noise(desk: Desk, found: Fit, method: str, agreed: bool = False) -> Stage
             return outcome
     weighed = yield from weighing.weigh(desk.problem, found, desk.cache)
     outcome = weighing.verdict(desk.problem, desk.entries, weighed, method, agreed)
-    noise = desk.problem.noise
-    if outcome is None or not noise.given or noise.reweighs or promising(desk.problem, weighed.fit):
+    problem, noise = desk.problem, desk.problem.noise
+    sure = not (noise.given or agreed) or noise.reweighs or problem.by_transform
+    if outcome is None or sure or promising(problem, weighed.fit):
         return outcome
-    # The noise explains what is left, as it may of a wrong valley, or of a sparse x that all coordinates overfit.
+    # Noise explains what is left, as it may of a wrong valley, or of a sparse x that all coordinates overfit.
     desk.fallback = desk.fallback or outcome
     return None
 
