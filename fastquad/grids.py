@@ -87,8 +87,8 @@ class Meters:
         """The voltages of a solution, with their standard errors, in magnitudes and degrees.
 
         Angles are relative to that of the reference bus. An error is inf if a direction that no meter sees moves the
-        magnitude or the angle. Where the meters have no `sigma`, `solution.noise` takes its place; if that is none or
-        zero, there are no errors.
+        magnitude or the angle. Where the meters have no `sigma`, the noise of the solution takes its place: the
+        deviations that the solve was given, or its `noise`. If that is none or zero, there are no errors.
         """
         V = np.asarray(solution.x, dtype=np.complex128)
         if V.shape != (self.A.n,):
@@ -96,7 +96,8 @@ class Meters:
         V = V * np.exp(-1j * np.angle(V[self.reference]))
         degree = np.rad2deg(np.angle(V))
         degree[self.reference] = 0.0  # without its rounding
-        sigma = self.sigma if self.sigma is not None else solution.noise
+        told = getattr(solution.noise_model, "sigma", None)
+        sigma = next((each for each in (self.sigma, told, solution.noise) if each is not None), None)
         if sigma is None or not np.any(sigma):
             return State(np.abs(V), None, degree, None, self.buses, self.kv)
         length, angle = self._errors(V, np.broadcast_to(np.asarray(sigma, dtype=np.float64), (self.A.m,)))

@@ -134,6 +134,37 @@ def test_a_restriction_map(definitions):
     np.testing.assert_array_equal(np.sort(lengths_of(solution.x)), np.sort(lengths_of(sites)))
 
 
+def test_counts_of_pauli_strings(definitions):
+    """Bits count for the letters but I, the first letter is the first bit."""
+    example = definitions("plot_tomography", "matplotlib")
+    y, sigma = example["expectation"]("IZ", {"00": 30, "10": 40, "01": 20, "11": 10})
+    assert y == pytest.approx(0.4)
+    assert sigma == pytest.approx(np.sqrt((1 - 0.4**2) / 100), rel=0.02)
+    assert example["expectation"]("ZI", {"00": 50})[1] > 0
+    assert example["fidelity"](np.array([1, 1j]), np.array([1j, -1])) == pytest.approx(1)
+
+
+def test_moments_do_not_see_a_turn(definitions):
+    example = definitions("plot_second_moments", "matplotlib")
+    at = example["voxels"](3)
+    x = np.random.default_rng(0).random(len(at))
+    shells = np.linspace(0.3, 3, 4)
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
+    here, there = (np.einsum("ijk,j,k->i", example["moments"](v, 3, shells), x, x) for v in (at, at @ turn))
+    np.testing.assert_allclose(here, there, atol=1e-10)
+    same = example["shell_correlation"](at, x, 2 * x, [1.0, 2.0], np.random.default_rng(0))
+    np.testing.assert_allclose(same, 1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_wrong_meters_of_a_large_grid(monkeypatch):
+    """The whole script on a smaller net: it asserts that the wrong meters are those that it finds."""
+    pytest.importorskip("pandapower")
+    pytest.importorskip("matplotlib").use("Agg")
+    text = (EXAMPLES / "plot_large_grid.py").read_text(encoding="utf-8").replace("case2869pegase", "case118")
+    exec(compile(text, "plot_large_grid.py", "exec"), {"__name__": "plot_large_grid"})
+
+
 def test_the_decoder_of_faces():
     """Trained on images that two numbers tell, it shows them, and a face comes back from its measurements."""
     text = (EXAMPLES / "plot_faces.py").read_text(encoding="utf-8")
@@ -149,3 +180,20 @@ def test_the_decoder_of_faces():
     A = fq.GaussianTensor(12, 16, seed=0)
     solution = fq.solve(A, fq.measure(A, x), prior=fq.Generative(decoder))
     assert fq.distance(solution.x, x) < 1e-6
+
+
+def test_a_picture_from_few_photons_and_a_crystal(definitions):
+    example = definitions("plot_photons", "matplotlib")
+    rng = np.random.default_rng(0)
+    # The divergence is the transpose of the slopes, with its sign.
+    p, x = rng.standard_normal((2, 6, 5)), rng.standard_normal((6, 5))
+    slopes = np.stack([np.diff(x, axis=axis, append=x.take([-1], axis)) for axis in (0, 1)])
+    assert np.vdot(p, slopes) == pytest.approx(np.vdot(example["divergence"](p), x))
+    x, solution = example["developed"](32, 2, 10, rng)
+    assert solution.success
+    true = fq.distance(solution.x, x.ravel())
+    assert true < 0.13
+    assert 0.6 < solution.error / true < 1.5
+    x, solution = example["crystal"](24, 5, rng)
+    assert solution.status is fq.Status.EXACT
+    assert fq.distance(solution.x, x.ravel(), gauge=solution.gauge) < 1e-6

@@ -1,6 +1,7 @@
 """Grids of pandapower: every measurement against its results, states against its own estimator, critical meters."""
 
 import copy
+import dataclasses
 import warnings
 
 import numpy as np
@@ -155,6 +156,18 @@ def test_critical_meters_by_removing_each_in_turn(solved, name, share):
     assert found.critical.tolist() == [i for i in range(A.m) if rank(np.delete(J, i, axis=0)) < whole]
     if share < 1:
         assert found.critical.size or found.unseen.size
+
+
+def test_errors_of_a_state_use_the_deviations_that_the_solve_was_given(solved):
+    meters = fq.grids.from_pandapower(solved("case14"))
+    assert meters.sigma is None
+    rng = np.random.default_rng(0)
+    sigma = 10 ** rng.uniform(-4, -2, meters.y.size)
+    y = meters.y + sigma * rng.standard_normal(sigma.size)
+    solution = fq.solve(meters.A, y, noise=sigma)
+    state = meters.state(solution)
+    expected = dataclasses.replace(meters, sigma=sigma).state(solution)
+    np.testing.assert_allclose(state.vm_stderr, expected.vm_stderr)
 
 
 def test_islands_and_what_is_unseen_by_name(solved):

@@ -40,8 +40,8 @@ class Sparse(Prior):
         A coordinate in no group is a group of its own.
     basis : array of shape (n, p), or str, optional
         x = D z, and all other arguments describe z. D may be any matrix, with linearly independent columns or not;
-        "dct" and, with PyWavelets, the names of wavelets ("haar", "db4") are the orthonormal ones of length n. For
-        complex signals D may be complex.
+        "dct" and, with PyWavelets, the names of wavelets ("haar", "db4") are the orthonormal ones of length n, and for
+        real images behind the masks of a `FourierTensor` those of their shape. For complex signals D may be complex.
     fixed : dict of int to float, optional
         Coordinates with known values. A value that is not zero determines the sign of x. The default method and LM
         use it. Other methods refuse it.

@@ -17,6 +17,7 @@ from fastquad.measurements import as_measurements
 from fastquad.measurements.base import Measurements
 from fastquad.measurements.structured.basis import BasisTensor
 from fastquad.priors import basis
+from fastquad.priors.in_basis import InBasis
 from fastquad.priors.sparse import Coefficients, Sparse
 from fastquad.reductions import Given, Reduction
 from fastquad.solution import Solution, distance
@@ -31,6 +32,14 @@ class Basis(Reduction):
         A, prior = given.A, given.prior
         if not isinstance(prior, Sparse):
             return None
+        if (
+            A.by_transform
+            and A.shape_of_x
+            and isinstance(prior.basis, str)
+            and (given.signal == "real" or not A.complex)
+        ):  # x stays as it is, and the prior knows its coefficients
+            self.D = None
+            return replace(given, prior=InBasis.made(prior, A.shape_of_x))
         D = self.D = basis.matrix(prior.basis, A.n)
         if np.iscomplexobj(given.y):
             raise ValueError("`y` must be real where `basis` is given: that of a Hermitian A is.")
@@ -66,6 +75,8 @@ class Basis(Reduction):
     def solution(self, found: Solution, i: int) -> Solution:
         """The answer for z as one for x."""
         D, history = self.D, dict(found.history)
+        if D is None:
+            return found
         if self.seen is not None:
             history["distance"] = np.array(self.seen[i])
         x = D @ found.x

@@ -12,6 +12,9 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import Steps
 
 S = TypeVar("S", bound=type)
+#: The multiple of the first residual at which a method of gradient steps has diverged: a third of it, or three times as
+#: much, changes no test.
+DIVERGED = 1e6
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))

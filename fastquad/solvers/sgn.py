@@ -22,14 +22,10 @@ from fastquad import arguments
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome, Snapshot, Step, Steps
 from fastquad.measurements.contractions import Diagonals, Products
-from fastquad.solvers.base import Solver, negligible_step, options
+from fastquad.solvers.base import DIVERGED, Solver, negligible_step, options
 from fastquad.solvers.parts.spectral import spectral_start
 from fastquad.solvers.spf import least_squares
 from fastquad.typing import Float, Indices
-
-# The multiple of the first residual at which the method has diverged.
-_DIVERGED = 1e6
-
 
 # The relative singular value below which a direction is taken for a change of the phase.
 _FREE = 1e-9
@@ -89,7 +85,7 @@ class SGN(Solver):
             yield Step(x, residual)
             if residual < problem.tol and residual > 0.1 * last:
                 return Outcome(x, residual, End.CONVERGED)
-            if residual > _DIVERGED:
+            if residual > DIVERGED:
                 return Outcome(x, residual, End.DIVERGED)
             last = residual
             support = _largest((x - unit * ((values - y) @ W)) ** 2, k, problem)

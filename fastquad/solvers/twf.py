@@ -29,12 +29,10 @@ from fastquad.engine.steps import End, Note, Outcome, Snapshot, Step, Steps
 from fastquad.measurements.contractions import Products
 from fastquad.numerics import quartic
 from fastquad.numerics.shrinkage import Shrinkage, grouped, shrinkage
-from fastquad.solvers.base import Solver, negligible_step, options
+from fastquad.solvers.base import DIVERGED, Solver, negligible_step, options
 from fastquad.solvers.parts.spectral import EMPTY_SUPPORT_NOTE, spectral_start
 from fastquad.typing import Asks, Float
 
-# The multiple of the first residual at which the method has diverged.
-_DIVERGED = 1e6
 # The number of steps after which products are computed again: updated by linearity, they accumulate rounding errors.
 _REFRESH = 50
 _STEP_SIZES = ("damped", "constant", "exact")
@@ -89,7 +87,7 @@ class _Flow(Solver):
             if residual < tol:
                 return Outcome(x, residual, End.CONVERGED)
             if t == 0:
-                limit = _DIVERGED * max(1.0, residual)
+                limit = DIVERGED * max(1.0, residual)
             elif residual > limit:
                 return Outcome(x, residual, End.DIVERGED)
             slope = r.dot(W)  # m ∇f

@@ -5,6 +5,7 @@ import pytest
 from images import counted, phantom, total_variation
 
 import fastquad as fq
+from fastquad.priors.in_basis import InBasis
 
 
 def phases(rng, *shape):
@@ -180,3 +181,26 @@ def test_missing_pixels_of_a_sparse_image_in_noise(make):
         assert solution.status is fq.Status.CONVERGED
         assert true < 0.03
     assert not solution.success or 0.6 < solution.error / true < 1.5
+
+
+@pytest.mark.parametrize("name", ["dct", "db2"])
+def test_images_that_are_sparse_in_a_basis(name):
+    """Cosines and wavelets of the image, by their fast transforms, and no m×n array."""
+    if name != "dct":
+        pytest.importorskip("pywt")
+    rng = np.random.default_rng(14)
+    prior = InBasis.made(fq.Sparse(basis=name), (32, 32))
+    v = rng.standard_normal(1024)
+    np.testing.assert_allclose(prior.back(prior.forward(v)), v, atol=1e-10)
+    assert np.linalg.norm(prior.forward(v)) == pytest.approx(np.linalg.norm(v))
+    z = np.zeros(1024)
+    z[rng.choice(1024, 60, replace=False)] = rng.standard_normal(60)
+    x, A = prior.back(z), fq.FourierTensor(phases(rng, 2, 32, 32))
+    y = fq.measure(A, x)
+    sigma = 0.05 * y.mean()
+    y += sigma * rng.standard_normal(y.size)
+    solution = fq.solve(A, y, signal="real", noise=sigma, prior=fq.Sparse(basis=name), memory="64 MB")
+    assert solution.status is fq.Status.CONVERGED
+    true = fq.distance(solution.x, x)
+    assert true < 0.03
+    assert 0.6 < solution.error / true < 1.5
