@@ -50,9 +50,6 @@ __all__ = ["TRUSTED", "Verdict", "exact_enough", "judge", "products_affordable"]
 
 _NOTHING_SEEN = "No signal is seen in y beyond its noise."
 _MAY_BE_CHANCE = "There are too few measurements to spare: a wrong signal may fit as well by chance."
-#: The relative residual below which exact data are fitted by a posterior mean as well as its loop goes. Guess.
-PRIOR_FITS = 1e-2
-
 #: The status for each end of a run, if the answer proves nothing.
 _AS_IT_ENDED = {
     End.AGREES: Status.EXACT_FOR_MOST,
@@ -149,10 +146,7 @@ def _by_verbs(case: _Case) -> Asks[Verdict]:
     ground = yield from prove(problem, outcome.x, None)
     if ground is None:
         return Verdict(status, outcome)
-    if ground.proof is not None:
-        found = Certificate(ground.x, ground.residual, Status.PROVEN, ground.note, error=ground.error)
-    else:
-        found = ground.weighed(Certificate(outcome.x, outcome.residual, status, twin=outcome.rival))
+    found = ground.weighed(Certificate(outcome.x, outcome.residual, status, twin=outcome.rival))
     error = found.error if found.status.success else None
     told = outcome.noted(found.doubt, x=found.x, error=error, rival=found.twin, proof=ground.proof)
     return Verdict(found.status, told)
@@ -172,12 +166,13 @@ def _undetermined(case: _Case) -> Asks[Verdict]:
 def _certified(case: _Case) -> Asks[Verdict]:
     """The verdict on an answer that fits to rounding: that of its certificate, with x cleaned of rounding."""
     problem, outcome = case.problem, case.outcome
-    ground = None if problem.only_verbs or problem.movable else (yield from prove(problem, outcome.x, outcome.known))
-    if ground is not None and ground.proof is not None:
-        found = Certificate(ground.x, ground.residual, Status.PROVEN, ground.note, error=ground.error)
-    else:
+    asked = not (problem.only_verbs or problem.movable)
+    ground = (yield from prove(problem, outcome.x, outcome.known)) if asked else None
+    found = Certificate(outcome.x, outcome.residual, Status.EXACT)
+    if ground is None or ground.proof is None:
         found = yield from _certificate(problem, outcome)
-        found = found if ground is None else ground.weighed(found)
+    if ground is not None:
+        found = ground.weighed(found)
     status, prior, note = found.status, problem.prior, found.doubt
     if not problem.admits(found.x):
         note = f"{note} But x violates `prior`."
@@ -218,42 +213,19 @@ def _in_units_of_noise(case: _Case) -> Asks[Verdict]:
     """The verdict where the noise of a measurement depends on its signal: that of the problem in units of noise."""
     from fastquad.engine.trust.whitened import in_units_of_noise
 
-    outcome = case.outcome
-    verdict, told = yield from in_units_of_noise(case.problem, outcome, judge)
-    status, found = verdict
-    residual, noise = (outcome.residual, outcome.noise) if found.x is told.x else (found.residual, None)
-    return Verdict(status, replace(found, residual=residual, noise=noise, entries=outcome.entries, proof=None))
+    return (yield from in_units_of_noise(case.problem, case.outcome, judge))
 
 
 def _posterior(case: _Case) -> Asks[Verdict]:
-    """The verdict on a posterior mean with its own error, found through a transform: unless a twin fits as well."""
-    from fastquad.engine.trust.by_verbs import twin_by_verbs
+    from fastquad.engine.trust.by_verbs import judge_posterior
 
-    problem, outcome = case.problem, case.outcome
-    doubt = yield from twin_by_verbs(problem, outcome)
-    if doubt.reason:
-        return Verdict(Status.AMBIGUOUS, outcome.noted(doubt.reason, rival=doubt.rival))
-    assert outcome.error is not None
-    if case.end is End.STAGNATED:
-        fits = problem.noise.exact and outcome.residual < PRIOR_FITS and outcome.error < TRUSTED
-        note = "The measurements alone do not determine x, and it does not fit to rounding: the prior chose it."
-        return Verdict(Status.UNDECIDED, outcome.noted(note)) if fits else Verdict(Status.STAGNATED, outcome)
-    return Verdict(Status.CONVERGED if outcome.error < TRUSTED else Status.NOISY, outcome)
+    return (yield from judge_posterior(case.problem, case.outcome))
 
 
 def _for_most(case: _Case) -> Asks[Verdict]:
-    """The verdict on an answer that fits most measurements to rounding: these alone must rule out every other one."""
-    from fastquad.engine.trust.sound import of_rows, sound
+    from fastquad.engine.trust.sound import judge_most
 
-    problem, outcome = case.problem, case.outcome
-    assert outcome.outliers is not None
-    rows = np.delete(np.arange(problem.m), outcome.outliers)
-    part, entries = sound(problem, outcome.entries, rows)
-    found = yield from of_rows(certify(part, outcome.x, None, entries), rows, problem.m)
-    if found.status is Status.EXACT:
-        return Verdict(Status.EXACT_FOR_MOST, replace(outcome, x=found.x))
-    note = f"It fits {rows.size} of {problem.m} measurements to rounding. {found.doubt}".strip()
-    return Verdict(found.status, replace(outcome, x=found.x, note=note, error=None, rival=found.twin))
+    return (yield from judge_most(case.problem, case.outcome))
 
 
 def _stagnated(case: _Case) -> Asks[Verdict | None]:

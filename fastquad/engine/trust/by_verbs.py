@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
-from fastquad.engine.steps import End, Outcome
+from fastquad.engine.steps import End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.certificate import Certificate, Doubt
 from fastquad.engine.trust.evidence import against_chance, bits_of, log_choices, short_of
@@ -60,6 +60,7 @@ _FACTORS = (
     "of them may be reflected alone: this was not tested."
 )
 _UNSEEN = "It was not shown that the measurements fix every direction of x"
+_CHOSEN = "The measurements alone do not determine x, and it does not fit to rounding: the prior chose it."
 _TOO_MUCH = "But x leaves more of y than noise of the given level explains."
 _NOT_FITTED = "What x leaves of y may be noise of this size, or x may be a wrong minimum."
 _NO_MATRIX = (
@@ -366,6 +367,18 @@ def _doubt(case: _Case, delta: Float, apart: float) -> str:
     if doubt or case.no_linear_twin(tol.NO_SYMMETRY):
         return doubt
     return "It was not shown that no symmetry of the measurements turns x into another signal."
+
+
+def judge_posterior(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
+    """The verdict on a posterior mean with its own error, found through a transform: unless a twin fits as well."""
+    doubt = yield from twin_by_verbs(problem, outcome)
+    if doubt.reason:
+        return Verdict(Status.AMBIGUOUS, outcome.noted(doubt.reason, rival=doubt.rival))
+    assert outcome.error is not None
+    if outcome.end is End.STAGNATED:
+        fits = problem.noise.exact and outcome.residual < tol.TWIN_APART and outcome.error < tol.TRUSTED
+        return Verdict(Status.UNDECIDED, outcome.noted(_CHOSEN)) if fits else Verdict(Status.STAGNATED, outcome)
+    return Verdict(Status.CONVERGED if outcome.error < tol.TRUSTED else Status.NOISY, outcome)
 
 
 # -- where the normal equations have a factor -----------------------------------------------------------------------

@@ -37,7 +37,9 @@ class Ground(NamedTuple):
         return self.proof.radius if self.proof is not None and self.proof.radius > tol.ROUNDING else 0.0
 
     def weighed(self, found: Certificate) -> Certificate:
-        """What was found without a proof, together with a rival: it doubts an answer even if nothing else does."""
+        """The proof; or what was found without one, with a rival, which doubts an answer even if nothing else does."""
+        if self.proof is not None:
+            return Certificate(self.x, self.residual, Status.PROVEN, self.note, error=self.error)
         if self.rival is None:
             return found._replace(doubt=f"{found.doubt} {self.note}".strip())
         if found.status is Status.UNDETERMINED or (found.status is Status.AMBIGUOUS and found.doubt):

@@ -14,8 +14,11 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Request, routed
+from fastquad.engine.steps import Outcome, Verdict
+from fastquad.engine.trust.certificate import certify
 from fastquad.measurements.contractions import Block, Cells, FirstProducts, Matrices, WeightedSum
 from fastquad.measurements.dense.layout import packed_rows
+from fastquad.status import Status
 from fastquad.typing import Asks, Float, Indices, T
 
 
@@ -52,3 +55,15 @@ def _spread(w: Float, rows: Indices, m: int) -> Float:
     spread = np.zeros((m, *w.shape[1:]))
     spread[rows] = w
     return spread
+
+
+def judge_most(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
+    """The verdict on an answer that fits most measurements to rounding: these alone must rule out every other one."""
+    assert outcome.outliers is not None
+    rows = np.delete(np.arange(problem.m), outcome.outliers)
+    part, entries = sound(problem, outcome.entries, rows)
+    found = yield from of_rows(certify(part, outcome.x, None, entries), rows, problem.m)
+    if found.status is Status.EXACT:
+        return Verdict(Status.EXACT_FOR_MOST, replace(outcome, x=found.x))
+    note = f"It fits {rows.size} of {problem.m} measurements to rounding. {found.doubt}".strip()
+    return Verdict(found.status, replace(outcome, x=found.x, note=note, error=None, rival=found.twin))

@@ -37,7 +37,7 @@ def subsystem(case: Search) -> Asks[Iterable[Candidate]]:
     if part.size in (0, answer.s):
         return () if noisy else (yield from _in_a_basis(case))
     rows, S = np.flatnonzero(seen[:, part].any(axis=1)), answer.S[part]
-    wanted = tol.SPARE_IN_NOISE if noisy and answer.residual > tol.TWIN_APART else 1
+    wanted = tol.SETTLING if noisy and answer.residual > tol.TWIN_APART else 1
     doubt = ""
     if rows.size < part.size + wanted:
         numbers = f"Only {rows.size} measurements depend on {case.gauge.names(S)}, for {part.size} unknowns"

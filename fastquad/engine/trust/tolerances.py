@@ -70,15 +70,14 @@ ALIKE, ROUNDED_ALIKE, MISTAKEN_ALIKE = 4e-12, 8e-6, 0.06
 HIDDEN = 300.0
 #: How clearly no vector must be a symmetry in noise, of 1 on average. Guess.
 NO_SYMMETRY = 0.05
-#: Measurements to spare of a few coordinates, with which noise of more than TWIN_APART of y does not move x far. Guess.
-SPARE_IN_NOISE = 3
 
 # -- how much is tried: bounds of work -------------------------------------------------------------------------------
 
 #: Of candidates, directions, starts: as many as the cost of one allows. With 12 descents that come back to x, and none
 #: to another signal, 98 of 100 planted twins are found; elsewhere guesses. The last: unseen directions of a factor.
 FEW, SEVERAL, MANY, MOST, MOST_UNSEEN = 6, 12, 24, 48, 200
-#: The steps of a refit, each of which doubles the digits; of those, steps to the bottom in noise. Guess.
+#: The steps of a refit, each of which doubles the digits; of those, steps to the bottom in noise, and the measurements
+#: to spare of a few coordinates with which noise of more than TWIN_APART of y does not move x far. Guess.
 REFIT, SETTLING = 10, 3
 #: Measurements to spare, or values to compare, with fewer of which chance fits anything. Guess.
 SPARE_ROWS = 8

@@ -15,7 +15,7 @@ import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Request, routed
-from fastquad.engine.steps import Outcome
+from fastquad.engine.steps import Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
 from fastquad.measurements.contractions import Products, WeightedSum
 from fastquad.noise import Gaussian
@@ -24,9 +24,9 @@ from fastquad.typing import Asks, Float, T
 
 
 def in_units_of_noise(
-    problem: Problem, outcome: Outcome, judge: Callable[[Problem, Outcome], Asks[T]]
-) -> Asks[tuple[T, Outcome]]:
-    """What `judge` says in units of the noise, and the outcome that it was told."""
+    problem: Problem, outcome: Outcome, judge: Callable[[Problem, Outcome], Asks[Verdict]]
+) -> Asks[Verdict]:
+    """What `judge` says in units of the noise."""
     W = yield Products(outcome.x)
     z = np.einsum("ij,j->i", W, outcome.x)
     free = outcome.free if outcome.free is not None else int(np.count_nonzero(outcome.x))
@@ -47,7 +47,10 @@ def in_units_of_noise(
     part = replace(problem, y=y, noise=level, by_transform=False)
     residual = float(np.linalg.norm(w * z - y) / np.linalg.norm(y))
     told = replace(outcome, residual=residual, noise=1.0, entries=entries, known=None)
-    return (yield from _scaled(judge(part, told), w)), told
+    verdict: Verdict = yield from _scaled(judge(part, told), w)
+    status, found = verdict
+    residual, level_of = (outcome.residual, outcome.noise) if found.x is told.x else (found.residual, None)
+    return Verdict(status, replace(found, residual=residual, noise=level_of, entries=outcome.entries, proof=None))
 
 
 def _scaled(tests: Asks[T], w: Float) -> Asks[T]:
