@@ -167,8 +167,7 @@ def _mapped(case: Search, where: Indices, rows: Float, W: Float) -> Asks[Iterabl
         for _ in range(tol.SEVERAL):
             start = rng.standard_normal(space.shape[1])
             start *= float(np.linalg.norm(z)) / float(np.linalg.norm(start))
-            end = space @ on_block(problem.y, start, small, tol.CHALLENGE).z
-            yield Candidate(end, support, near=True, freedom=null.shape[1])
+            yield Candidate(space @ on_block(problem.y, start, small, tol.CHALLENGE).z, support, near=True)
 
     return ends()
 
