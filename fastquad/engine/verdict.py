@@ -87,8 +87,7 @@ class _Case:
         self.posterior = problem.by_transform and problem.prior is not None and outcome.error is not None
         self.for_most = self.end is End.AGREES and outcome.outliers is not None and not problem.bilinear
         self.unfitted = self.end is End.STAGNATED and outcome.residual > explained(problem, self.free)
-        plain = problem.prior is None or problem.prior.kind == "sparse"
-        self.given_up = self.end is End.STAGNATED and plain and self.determined and not problem.outliers
+        self.plain = (problem.prior is None or problem.prior.kind == "sparse") and not problem.outliers
         #: The level of the noise that x leaves.
         spare = max(1, problem.m - self.free + problem.turning)
         self.left = outcome.residual * float(np.linalg.norm(problem.y)) / math.sqrt(spare)
@@ -234,28 +233,28 @@ def _stagnated(case: _Case) -> Asks[Verdict | None]:
     leaves is noise."""
     problem, outcome = case.problem, case.outcome
     stagnated = Verdict(Status.STAGNATED, outcome)
-    told = problem.prior is not None and problem.prior.kind != "sparse"
-    if told or problem.noise.given or problem.outliers or case.free >= problem.m or not outcome.x.any():
-        return stagnated
-    if case.by_chance or not products_affordable(problem):
+    given = problem.noise.given or case.free >= problem.m or not outcome.x.any()
+    if given or not case.plain or case.by_chance or not products_affordable(problem):
         return stagnated
     W = yield Products(outcome.x)
     S = np.setdiff1d(np.flatnonzero(outcome.x), problem.known)
     step = W[:, S] @ np.linalg.lstsq(W[:, S], W @ outcome.x - problem.y, rcond=1e-10)[0]
     # A step that changes the measurements by less than their noise changes x by less than its error.
-    left = case.left
-    return None if float(np.linalg.norm(step)) < tol.PART * left * math.sqrt(S.size) else stagnated
+    return None if float(np.linalg.norm(step)) < tol.PART * case.left * math.sqrt(S.size) else stagnated
 
 
 def _in_noise(case: _Case) -> Asks[Verdict]:
     """The verdict on signal in noise; if what was taken for noise is signal, on the signal that explains it."""
     from fastquad.engine.trust.in_noise import judge_in_noise
 
-    verdict: Verdict = yield from judge_in_noise(case.problem, case.outcome)
+    problem, model = case.problem, case.outcome.model
+    if model is not None and model.unequal and not (model.reweighs or problem.noise.unequal):
+        problem = replace(problem, noise=model)  # it was learnt for each measurement
+    verdict: Verdict = yield from judge_in_noise(problem, case.outcome)
     found = verdict.outcome
     if found.x is not case.outcome.x and exact_enough(case.problem, found.residual):
         return (yield from _certified(_Case(case.problem, found)))
-    if verdict.status is Status.CONVERGED and case.given_up and case.by_chance:
+    if verdict.status is Status.CONVERGED and case.end is End.STAGNATED and case.plain and case.by_chance:
         return Verdict(Status.UNDECIDED, replace(found, note=f"{found.note} {_MAY_BE_CHANCE}".strip()))
     unknown = found.error is not None and found.error >= tol.CLEARLY_ANOTHER
     if verdict.status in (Status.AMBIGUOUS, Status.NOISY) and unknown and case.by_chance:

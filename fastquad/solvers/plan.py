@@ -134,6 +134,7 @@ PLAN: tuple[Stage, ...] = (
     Stage("dependent", "pursue", "sparse x", "structured:pursue"),
     # Measurements that count differently
     Stage("weighed", "message passing", "any x", "independent:message_passing", given=(1, 2, 3)),
+    Stage("weighed", "descents", "any x", "structured:descents", lambda d: d.ratio >= 1 and not d.problem.outliers),
     # Independent entries
     Stage("few", "describe", "what is special", "plan:describe"),
     Stage("few", "pursue", "very sparse x", "independent:pursue", within=lambda d: d.by_messages),
@@ -216,8 +217,8 @@ class Desk:
     left: list[Stage] = field(default_factory=list)
     #: Further starts for AMP: the ends of other stages.
     near: list[Float] = field(default_factory=list)
-    #: What descents by the verbs ended at, where it is no better than chance.
-    by_verbs: Outcome | None = None
+    #: What ends the solve where no other stage does: a fit on all coordinates that is no better than chance.
+    fallback: Outcome | None = None
 
     def __post_init__(self) -> None:
         self.cache = GrowingBlock.within(self.problem)
@@ -372,15 +373,15 @@ class Desk:
         if self.guide is not None:
             return self.guide.give_up(self)
         best = self.best if self.best is not None and promising(self.problem, self.best) else None
-        if self.by_verbs is not None and best is None:
-            return self.by_verbs
+        if self.fallback is not None and best is None:
+            return self.fallback
         notes = []
         if not affordable(self.problem):
             notes.append("AMP was left out: its n×n matrices do not fit in `memory`.")
         if self.could_go_on:
             exact = "" if self.problem.noise.given else ", or noise=0 if y is exact"
             notes.append(f"A longer search was left out: to allow it, give `max_passes`{exact}.")
-        explained = best is not None and (yield from complete(self.problem, best))
+        explained = best is not None and not self.weighs and (yield from complete(self.problem, best))
         if self.messages is not None and self.messages.best is not None and self.believes and not explained:
             outcome = self.messages.give_up()
         elif self.best is not None:
@@ -409,7 +410,7 @@ def by_verbs(desk: Desk) -> Asks[Outcome | None]:
     outcome = yield from finish.sparser(problem, (yield from search(problem)))
     if outcome.end is End.CONVERGED or problem.matrix_free or not finish.factored(problem):
         return outcome
-    desk.by_verbs = outcome
+    desk.fallback = outcome
     return None
 
 

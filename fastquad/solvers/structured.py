@@ -168,7 +168,14 @@ def in_noise(desk: Desk, found: Fit, method: str, agreed: bool = False) -> Stage
         if outcome is not None:
             return outcome
     weighed = yield from weighing.weigh(desk.problem, found, desk.cache)
-    return weighing.verdict(desk.problem, desk.entries, weighed, method, agreed)
+    outcome = weighing.verdict(desk.problem, desk.entries, weighed, method, agreed)
+    problem, noise = desk.problem, desk.problem.noise
+    sure = not (noise.given or agreed) or noise.reweighs or problem.by_transform
+    if outcome is None or sure or promising(problem, weighed.fit):
+        return outcome
+    # Noise explains what is left, as it may of a wrong valley, or of a sparse x that all coordinates overfit.
+    desk.fallback = desk.fallback or outcome
+    return None
 
 
 def _turned(desk: Desk, best: Fit) -> Asks[Fit | None]:

@@ -224,3 +224,39 @@ def test_merged_noise_is_a_likelihood(rng):
 def test_the_error_for_vectors_names_their_kind(rng):
     with pytest.raises(ValueError, match="RankOneTensor"):
         fq.solve(rng.standard_normal((20, 5)), np.ones(20))
+
+
+def test_units_of_rows_that_nobody_told_are_learnt():
+    """Three instruments, each in its units and with its noise: what is left says so, and x is as of told noise."""
+    ratios, claims = [], []
+    for seed in range(8):
+        rng = np.random.default_rng([12, seed])
+        A, x = rng.standard_normal((60, 18, 18)), np.zeros(18)
+        x[rng.choice(18, 6, replace=False)] = rng.uniform(0.5, 1.5, 6) * rng.choice([-1, 1], 6)
+        unit = np.array([1.0, 0.2, 5.0])[np.arange(60) % 3]
+        A = A * unit[:, None, None]
+        sigma = 0.05 * unit
+        y = fq.measure(A, x) + sigma * rng.standard_normal(60)
+        found, told = fq.solve(A, y), fq.solve(A, y, noise=sigma)
+        assert found.status is fq.Status.CONVERGED
+        assert "weighed by its size" in found.message
+        ratios.append(fq.distance(found.x, x) / fq.distance(told.x, x))
+        claims.append(fq.distance(found.x, x) / found.error)
+    assert np.median(ratios) < 1.1
+    assert max(claims) < 3
+
+
+def test_rows_of_many_sizes_with_one_noise_are_weighed_alike():
+    """The twin of the above: sizes of rows alone say nothing of their noise."""
+    ratios = []
+    for seed in range(8):
+        rng = np.random.default_rng([13, seed])
+        unit = np.array([1.0, 0.2, 5.0])[np.arange(60) % 3]
+        A, x = rng.standard_normal((60, 18, 18)) * unit[:, None, None], np.zeros(18)
+        x[rng.choice(18, 6, replace=False)] = rng.uniform(0.5, 1.5, 6) * rng.choice([-1, 1], 6)
+        y = fq.measure(A, x) + 0.05 * rng.standard_normal(60)
+        found, told = fq.solve(A, y), fq.solve(A, y, noise=0.05)
+        assert found.success
+        assert "weighed by its size" not in found.message
+        ratios.append(fq.distance(found.x, x) / fq.distance(told.x, x))
+    assert np.median(ratios) < 1.1

@@ -106,7 +106,28 @@ class Search(Local):
         twin = yield from self.refit(start, candidate.support, limit)
         if twin is None or (candidate.on_start and apart(twin, start) > tol.APART):
             return False
-        return self.another(twin)
+        if self.measure.noisy and self.gauge.width == 1 and candidate.support.size > self.answer.s:
+            twin = yield from self._as_likely(twin, candidate.support)
+        return twin is not None and self.another(twin)
+
+    def _as_likely(self, twin: Float, support: Indices) -> Asks[Float | None]:
+        """A twin on more coordinates than x if it is as likely for all its freedom; or without those that are no more
+        than their errors, where it needs no more than x."""
+        for _ in range(tol.SETTLING):
+            W = yield from self.answer.products(twin)
+            r = W @ twin - self.problem.y
+            least = self.answer.evidence - tol.SURE
+            if support.size <= self.answer.s or evidence_of(self.problem, twin, W, r, support) > least:
+                return twin
+            kept = support[np.abs(twin[support]) > tol.FEW_ERRORS * self._errors_of(W[:, support])]
+            if not 0 < kept.size < support.size:
+                return None
+            start = self.problem.completed(expand(twin[kept], kept, twin.size))
+            fewer = yield from self.refit(start, kept, self._allowed(kept.size))
+            if fewer is None:
+                return None
+            twin, support = fewer, kept
+        return None
 
     @property
     def nearly(self) -> float:
@@ -301,7 +322,7 @@ class Search(Local):
             evident = independent or self._evident(block)
             tries = starts(block.size) if count is None else count
             ends = self.descents(block, everything, where, tries, weak=count is None)
-            met = challenge.meet(self._gains(ends, everything, where), self.away, self.rival)
+            met = challenge.meet(self._gains(ends, block, everything, where), self.away, self.rival)
             if met in (Met.ANOTHER, Met.BETTER):
                 self.twin = challenge.found
                 how = "is far likelier"
@@ -318,13 +339,34 @@ class Search(Local):
         sure = independent or problem.noise.given or met is Met.AGAIN
         return "" if sure else _NOT_AGAIN
 
-    def _gains(self, ends: Iterable[Descent], everything: Indices, where: Indices) -> Iterator[tuple[float, Float]]:
-        """The evidence for the end of each descent less that for x, and the end; `where` was fitted."""
+    def _gains(
+        self, ends: Iterable[Descent], block: Float, everything: Indices, where: Indices
+    ) -> Iterator[tuple[float, Float]]:
+        """The evidence for the end of each descent less that for x, and the end; `where` was fitted.
+
+        Of an end on all coordinates those that are no more than their errors are zero: twins are as sparse as x.
+        """
         for descent in ends:
-            found = expand(descent.z, everything, self.problem.n)
-            W = np.zeros((self.m, self.problem.n))
-            W[:, everything] = descent.W
-            yield evidence_of(self.problem, found, W, descent.r, where) - self.answer.evidence, found
+            gained = self._gained(descent, everything, where)
+            kept = np.flatnonzero(np.abs(descent.z) > tol.FEW_ERRORS * self._errors_of(descent.W))
+            if self.answer.s < where.size and self.gauge.width == 1 and 0 < kept.size < where.size:
+                start = np.zeros_like(descent.z)
+                start[kept] = descent.z[kept]
+                fewer = on_block(self.problem.y, start, block, tol.CHALLENGE, free=kept)
+                gained = max(gained, self._gained(fewer, everything, everything[kept]), key=lambda pair: pair[0])
+            yield gained
+
+    def _gained(self, descent: Descent, everything: Indices, where: Indices) -> tuple[float, Float]:
+        """The evidence for the end of a descent less that for x, and the end."""
+        found = expand(descent.z, everything, self.problem.n)
+        W = np.zeros((self.m, self.problem.n))
+        W[:, everything] = descent.W
+        return evidence_of(self.problem, found, W, descent.r, where) - self.answer.evidence, found
+
+    def _errors_of(self, W: Float) -> Float:
+        """The standard errors of a signal with these products."""
+        J = 2 * W / self.delta[:, None]
+        return np.sqrt(np.maximum(np.diagonal(np.linalg.pinv(J.T @ J, hermitian=True)), 0.0))
 
     def _evident(self, block: Float) -> bool:
         """Whether it is evidence for x that it leaves no more than noise, where the matrices depend on each other.

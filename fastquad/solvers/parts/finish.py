@@ -35,10 +35,11 @@ import numpy as np
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Outcome
-from fastquad.engine.trust.evidence import against_chance, width_of
+from fastquad.engine.trust.evidence import against_chance, log_choices, log_evidence, width_of
+from fastquad.engine.trust.tolerances import SPARE_NATS
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Products
-from fastquad.noise import Noise
+from fastquad.noise import Gaussian, Noise
 from fastquad.noise.bend import BENT, bend
 from fastquad.numerics import lapack
 from fastquad.numerics.grouping import Groups
@@ -72,8 +73,13 @@ _TAIL = 1e-3
 _FACTORED = 2e8
 # The relative residual that is rounding, whatever the sizes of the rows: nothing is left to fit.
 _ROUNDED = 1e-14
+# The measurements to spare from which on what is left tells its growth; the ratio of sizes up to which rows are of one
+# size; and the least size of a row. (Guesses.)
+_FEWEST_SPARE, _ONE_SIZE, _LEAST_SIZE = 8, 2.0, 1e-3
 # The least diagonal entry of the triangular factor of J, relative to the largest, at which directions are determined.
 _SINGULAR = 1e-10
+
+_GROWS = "The noise grows with the rows of A, as in units of their own: each was weighed by its size."
 
 
 @dataclass(frozen=True)
@@ -132,23 +138,67 @@ def finish(problem: Problem, x: Float, support: Indices, cache: GrowingBlock) ->
     support = np.setdiff1d(np.asarray(support, dtype=np.intp), problem.known)
     if problem.fixed and 0 < support.size < problem.m:
         x = yield from _of_right_sign(problem, x, support, rule, cache)
+    found, W = yield from _rounds(problem, x, support, rule, cache)
+    size = None if found is None else _sizes(problem, found.fit, W)
+    if found is None or size is None:
+        return found
+    fit, m = found.fit, problem.m
+    ended = yield from bottom(replace(problem, noise=Gaussian(size)), fit.x, fit.support, cache, rule)
+    spare = m - fit.support.size + problem.turning
+    size *= max(float(np.linalg.norm(ended.fit.r / size)), 1e-300) / math.sqrt(spare)
+    other = replace(problem, noise=Gaussian(size))
+    second, _ = yield from _rounds(other, ended.fit.x, fit.support, rule, cache)
+    if second is None or _evidence(problem, second.fit, size) < _evidence(problem, fit, np.ones(m)) + SPARE_NATS:
+        return found
+    return second
+
+
+def _rounds(
+    problem: Problem, x: Float, support: Indices, rule: Rule, cache: GrowingBlock
+) -> Asks[tuple[Finish | None, Float]]:
+    """The finish under one model of the noise, and the products of x on all coordinates."""
     seen: set[bytes] = set()
     last: Finish | None = None
+    W: Float = np.zeros((0, 0))
     for _ in range(_ROUNDS):
         if not 0 < support.size - problem.turning < problem.m:
-            return last
+            return last, W
         ended = yield from bottom(problem, x, support, cache, rule)
         everything = ended.fit.W.shape[1] == problem.n
-        W = ended.fit.W if everything else (yield Products(ended.fit.x))
-        weighed = _Weighed.of(problem, ended, W)
+        products = ended.fit.W if everything else (yield Products(ended.fit.x))
+        weighed = _Weighed.of(problem, ended, products)
         if weighed is None:
-            return last
-        last = weighed.finish()
+            return last, W
+        last, W = weighed.finish(), products
         seen.add(support.tobytes())
         x, support = weighed.supported()
         if support.tobytes() in seen:
-            return last
-    return last
+            return last, W
+    return last, W
+
+
+def _sizes(problem: Problem, found: Fit, W: Float) -> Float | None:
+    """The sizes of the rows of A, (m,), where these may be in units of their own; None where they are of one size.
+
+    They are those of W without the direction of x, which y knows.
+    """
+    spare = problem.m - found.support.size + problem.turning
+    if problem.noise.given or problem.noise.reweighs or spare < _FEWEST_SPARE:
+        return None
+    u = found.x / max(float(np.linalg.norm(found.x)), 1e-300)
+    size = np.linalg.norm(W - np.outer(W @ u, u), axis=1)
+    low, high = np.quantile(size, [0.1, 0.9])
+    return np.maximum(size / high, _LEAST_SIZE) if high > _ONE_SIZE * low > 0 else None
+
+
+def _evidence(problem: Problem, found: Fit, size: Float) -> float:
+    """The log of the evidence for a fit where the noise grows with these sizes of the rows."""
+    S = found.support
+    W = found.W if found.W.shape[1] == S.size else found.W[:, S]
+    columns, width = W / size[:, None], 1 + problem.turning
+    choices = log_choices(max(problem.n, S.size) // width, S.size // width)
+    norm = float(np.linalg.norm(found.x)) or 1.0
+    return log_evidence(found.r / size, columns, norm, choices) - float(np.log(size).sum())
 
 
 def _of_right_sign(problem: Problem, x: Float, support: Indices, rule: Rule, cache: GrowingBlock) -> Asks[Float]:
@@ -167,7 +217,9 @@ def outcome(problem: Problem, entries: Entries | None, found: Finish, method: st
         f"The fit on {s} coordinates has a relative error of about {error:.2g}; the noise has a standard deviation of "
         f"{found.sigma:.3g}."
     )
-    if not (problem.noise.unequal or problem.noise.reweighs):
+    if found.noise.unequal and not problem.noise.unequal:
+        note = f"{note} {_GROWS}"
+    elif not (problem.noise.unequal or problem.noise.reweighs):
         bent = bend(problem.y, found.alone)
         if bent:
             note, error, stderr = f"{note} {BENT}", math.hypot(error, bent), np.hypot(stderr, bent * fit.x)

@@ -260,3 +260,28 @@ def test_a_few_large_measurements_with_large_errors(seed, method):
     y = fq.measure(A, x) + 0.05 * size * np.linalg.norm(x) ** 2 * rng.standard_normal(m)
     solution = fq.solve(A, y, method=method, rng=seed)
     assert not solution.success or fq.distance(solution.x, x) < 3 * solution.error
+
+
+def test_a_twin_that_is_as_sparse_is_met_by_descents_on_all_coordinates():
+    """Regression: the end of a dense descent paid for all of its coordinates, most of which were noise."""
+    wrong, alone = 0, 0
+    for seed in range(16):
+        rng = np.random.default_rng([6, seed])
+        n = int(rng.integers(8, 17))
+        v = np.zeros(n)
+        v[:4] = 0.5
+        H = np.eye(n) - 2 * np.outer(v, v)
+        A = symmetric(rng, int(rng.uniform(1.5, 3) * n), n)
+        x = np.zeros(n)
+        x[:2], x[4:7] = 1.0, rng.standard_normal(3)
+        noise = 0.03 * rng.standard_normal(len(A))
+        mirrored = (A + H @ A @ H) / 2
+        for tensor in (mirrored, A):
+            z = fq.measure(tensor, x)
+            solution = fq.solve(tensor, z + np.sqrt(np.mean(z**2)) * noise)
+            if tensor is A:
+                alone += solution.success
+            else:
+                wrong += solution.success
+    assert wrong <= 1
+    assert alone >= 14
