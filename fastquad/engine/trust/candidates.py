@@ -167,7 +167,8 @@ def _mapped(case: Search, where: Indices, rows: Float, W: Float) -> Asks[Iterabl
         for _ in range(tol.SEVERAL):
             start = rng.standard_normal(space.shape[1])
             start *= float(np.linalg.norm(z)) / float(np.linalg.norm(start))
-            yield Candidate(space @ on_block(problem.y, start, small, tol.CHALLENGE).z, support, near=True)
+            end = space @ on_block(problem.y, start, small, tol.CHALLENGE).z
+            yield Candidate(end, support, near=True, freedom=null.shape[1])
 
     return ends()
 

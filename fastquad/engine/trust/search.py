@@ -45,6 +45,7 @@ class Candidate(NamedTuple):
 
     With `on_start` it must be the start itself, but for rounding; with `near` the start must nearly fit, because a
     relabelling that leaves the matrices as they are leaves the measurements: steps from another would lead anywhere.
+    `freedom` counts the numbers by which the start was fitted, among the signals that a structure of A allows.
     """
 
     start: Float
@@ -52,6 +53,7 @@ class Candidate(NamedTuple):
     said: str = ""
     on_start: bool = False
     near: bool = False
+    freedom: int = 0
 
 
 #: Where candidates come from: a name, of the table in `certificate`, and what makes them.
@@ -106,9 +108,18 @@ class Search(Local):
         twin = yield from self.refit(start, candidate.support, limit)
         if twin is None or (candidate.on_start and apart(twin, start) > tol.APART):
             return False
+        if self.measure.noisy and candidate.freedom:
+            return (yield from self._beyond_chance(twin, candidate.freedom)) and self.another(twin)
         if self.measure.noisy and self.gauge.width == 1 and candidate.support.size > self.answer.s:
             twin = yield from self._as_likely(twin, candidate.support)
         return twin is not None and self.another(twin)
+
+    def _beyond_chance(self, twin: Float, freedom: int) -> Asks[bool]:
+        """Whether a twin fits better than these numbers, fitted beside those of x, make a wrong signal fit."""
+        W = yield from self.answer.products(twin)
+        level = float(np.linalg.norm(W @ twin - self.problem.y)) / math.sqrt(self.m)
+        nats, by_chance = against_chance(self.problem, self.answer.s + freedom, level)
+        return nats > by_chance + tol.SPARE_NATS
 
     def _as_likely(self, twin: Float, support: Indices) -> Asks[Float | None]:
         """A twin on more coordinates than x if it is as likely for all its freedom; or without those that are no more
