@@ -261,5 +261,4 @@ def test_an_error_is_at_most_that_of_zero(seed):
     A[:, 3] = A[:, :, 3] = 0  # coordinate 3 is not measured
     for noise in (0.5, 50.0):
         solution = fq.solve(A, fq.measure(A, x, noise=noise, rng=rng), noise=noise)
-        assert not solution.success or np.isfinite(solution.x).all()
         assert solution.error is None or 0 <= solution.error <= 1
