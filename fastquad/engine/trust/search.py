@@ -32,6 +32,7 @@ from fastquad.engine.trust.local import Local, Measure
 from fastquad.measurements.contractions import Block, Products
 from fastquad.numerics.levenberg_marquardt import Descent, on_block
 from fastquad.numerics.symmetry import turned_at_weakest
+from fastquad.system.deadline import check
 from fastquad.typing import Asks, Float, Indices
 
 _NOT_AGAIN = "Searches from other starts do not return to x, so it may be one of several solutions."
@@ -171,6 +172,7 @@ class Search(Local):
         x = start.copy()
         before, settling = math.inf, tol.SETTLING if self.measure.noisy else 0
         for step in range(tol.REFIT):
+            check(2.0 * self.m * support.size**2)
             W = yield from self.answer.products(x)
             r = (W @ x - self.problem.y) / self.delta
             size = math.sqrt(float(r @ r) / r.size)
