@@ -117,7 +117,8 @@ def solve(
         The largest number of passes over A. Without it the default method ends by itself, after tens of passes, or
         a few hundred if nothing is found. With it, or with `noise=0`, it searches longer.
     max_time : float, optional
-        The number of seconds after which no further step is begun.
+        The number of seconds after which no further step is begun. The verdict may take a little longer: a quarter of
+        it, and a second at least.
     callback : function, optional
         Called after every step with the state (`state.x, state.n_iter, state.n_passes, state.residual`, for a batch
         also `state.signal`); if it returns True, the solve of this signal stops.

@@ -26,9 +26,11 @@ import numpy as np
 
 from fastquad.engine.requests import Request, answered_by
 from fastquad.engine.run import Run
+from fastquad.engine.steps import End
 from fastquad.measurements.base import Measurements
 from fastquad.solution import Interrupted, Solution
 from fastquad.system import memory, threads
+from fastquad.system.deadline import OutOfTime, until
 from fastquad.system.progress import Bar
 from fastquad.typing import Asks
 
@@ -135,7 +137,13 @@ class _Answerer:
         run.n_passes += cost
         if request.once:
             self._paid.add(kind)
-        run.send(self._kept([run], [request], lambda: [self.answer(request)])[0])
+        try:
+            with until(run.deadline):
+                answer = self._kept([run], [request], lambda: [self.answer(request)])[0]
+        except OutOfTime:
+            run.stop(End.MAX_TIME)
+            return
+        run.send(answer)
 
     def serve_together(self, kind: Any, group: list[Run]) -> None:
         """Answer runs whose requests are of one kind with one pass, and charge each run for it."""
@@ -150,7 +158,13 @@ class _Answerer:
         if not paying:
             return
         requests = [run.request for run in paying if run.request is not None]
-        answers = self._kept(paying, requests, lambda: self._answer_all(kind, requests))
+        try:
+            with until(max(run.deadline for run in paying)):
+                answers = self._kept(paying, requests, lambda: self._answer_all(kind, requests))
+        except OutOfTime:
+            for run in paying:
+                run.stop(End.MAX_TIME)
+            return
         for run, answer in zip(paying, answers, strict=True):
             run.n_passes += cost
             run.send(answer)

@@ -19,6 +19,7 @@ from fastquad.engine.verdict import judge
 from fastquad.solution import Solution, distance
 from fastquad.status import Status
 from fastquad.system import progress
+from fastquad.system.deadline import OutOfTime, until
 from fastquad.typing import Asks, Float
 
 _log = logging.getLogger("fastquad")
@@ -26,7 +27,9 @@ _log = logging.getLogger("fastquad")
 # The statuses after which a search without the prior may find more.
 _NOT_FOUND = (Status.STAGNATED, Status.DIVERGED, Status.EMPTY_SUPPORT)
 NOT_READ = "The residual of x is not known: nothing of A was read for it."
-NOT_JUDGED = "The method had ended with this x, but the verdict on it needs more passes than were left."
+NOT_JUDGED = "The method had ended with this x, but the verdict on it needs more passes or time than were left."
+# How long a verdict may take beyond `max_time`: so many seconds, or this share of it.
+_GRACE, _SHARE = 1.0, 0.25
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Run:
         self.spent: End | None = None
         #: What the method ended with, once the verdict has taken over.
         self.outcome: Outcome | None = None
+        self.ended = -math.inf
         self.solution: Solution | None = None
 
     def send(self, answer: Any) -> None:
@@ -93,7 +97,11 @@ class Run:
         waiting = False
         while not waiting and self.solution is None:
             try:
-                item = self.steps.send(answer)
+                with until(self.deadline):
+                    item = self.steps.send(answer)
+            except OutOfTime:
+                self.stop(End.MAX_TIME)
+                return
             except StopIteration as end:
                 if isinstance(end.value, Verdict):
                     self._conclude(end.value)
@@ -162,7 +170,7 @@ class Run:
             outcome = Outcome(np.zeros_like(outcome.x), 1.0, End.DIVERGED)
         if outcome.end is End.DIVERGED and self.best is not None:
             outcome = replace(outcome, x=self.best.x, residual=self.best.residual)
-        self.outcome = outcome
+        self.outcome, self.ended = outcome, time.perf_counter()
         self.steps = judge(self.problem, outcome)
         self.send(None)
 
@@ -197,12 +205,21 @@ class Run:
         limits = self.limits
         if limits.max_passes is not None and cost and self.n_passes + cost > limits.max_passes * (1 + 1e-9):
             return End.MAX_PASSES
-        # Time ends the search after its first step, and not the verdict.
-        if self.best is None or self.outcome is not None:
+        # Time ends the search after its first step, and the verdict when that has had its own.
+        if self.outcome is not None:
+            return End.MAX_TIME if time.perf_counter() >= self.deadline else None
+        if self.best is None or limits.max_time is None:
             return None
-        if limits.max_time is not None and time.perf_counter() - self.start >= limits.max_time:
-            return End.MAX_TIME
-        return None
+        return End.MAX_TIME if time.perf_counter() - self.start >= limits.max_time else None
+
+    @property
+    def deadline(self) -> float:
+        """When what runs now must end, as `time.perf_counter()` counts: the verdict gets a little time in any case."""
+        most = self.limits.max_time
+        if most is None or (self.best is None and self.outcome is None):
+            return math.inf
+        ended = self.start + most if self.outcome is None else max(self.start + most, self.ended)
+        return ended + max(_GRACE, _SHARE * most)
 
     def _record(self, step: Step) -> None:
         elapsed = self.elapsed
@@ -265,6 +282,8 @@ class Run:
         log = np.array(self.log, dtype=np.float64).reshape(len(self.log), len(names))
         self.request = None
         share = None if outcome.outliers is None else outcome.outliers.size / self.problem.m
+        # An error above one says that x tells no more than zero would, whose error is one.
+        error = None if outcome.error is None or math.isnan(outcome.error) else min(float(outcome.error), 1.0)
         model = outcome.model or self.problem.noise.with_level(outcome.noise, share)
         self.solution = Solution(
             x=x, status=status, success=status.success,
@@ -272,7 +291,7 @@ class Run:
             method=outcome.method or self.method, n_iter=self.n_iter, n_passes=self.n_passes,
             residual=math.inf if math.isnan(outcome.residual) else float(outcome.residual),
             support=np.flatnonzero(x), noise=outcome.noise, stderr=outcome.stderr,
-            error=outcome.error, outliers=outcome.outliers, history=dict(zip(names, log.T.copy(), strict=True)),
+            error=error, outliers=outcome.outliers, history=dict(zip(names, log.T.copy(), strict=True)),
             elapsed=self.elapsed, rival=outcome.rival, proof=outcome.proof, gauge=self.problem.gauge,
             noise_model=model.bare if model.given else None,
         )  # fmt: skip

@@ -22,6 +22,7 @@ from fastquad import arguments
 from fastquad.measurements.dense.layout import LANES, pack_block, packed_rows
 from fastquad.numerics.gram import gram
 from fastquad.system import threads
+from fastquad.system.deadline import check
 from fastquad.system.memory import budget
 from fastquad.typing import Float, Indices, Number
 
@@ -298,6 +299,7 @@ class Measurements(ABC):
         U = self._signal(U, "U")
         if U.ndim != 2:
             raise ValueError(f"`U` must have shape ({self.n}, p), got {U.shape}.")
+        check(2.0 * self.m * U.shape[1] ** 2)
         return self._compress(U, threads.resolve(n_threads))
 
     def sweep(
@@ -399,6 +401,7 @@ class Measurements(ABC):
 
     def _products(self, x: Number, W: Number, n_threads: int) -> None:
         for part, A in self._blocks():
+            check()
             np.matmul(A, x, out=W[part])
 
     def _products_on(self, support: Indices, values: Number, W: Number, n_threads: int) -> None:

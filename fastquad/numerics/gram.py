@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fastquad._kernels import gram as kernels
+from fastquad.system.deadline import check
 from fastquad.typing import Float
 
 # Columns of at most this many bytes stay in the second-level cache while all their inner products are made.
@@ -19,6 +20,7 @@ def cached(W: Float) -> bool:
 def gram(W: Float) -> Float:
     """`W^T W`: for small W in half the time of a BLAS that does not know the processor's longest vectors."""
     if not cached(W):
+        check(2.0 * W.size * W.shape[1])
         return W.T @ W
     out = np.empty((W.shape[1], W.shape[1]))
     kernels.gram(W, out)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fastquad.system.deadline import check
 from fastquad.typing import Float
 
 Apply = Callable[[Float], Float]
@@ -71,6 +72,7 @@ def least_eigenvalue(apply: Apply, n: int, rng: np.random.Generator, without: li
     beside: list[float] = []
     found = Least(0.0, 0.0, 0.0)
     for count in range(1, _MAX_STEPS + 1):
+        check()
         w = apply(v)
         diagonal.append(float(v @ w))
         w = outside(w - diagonal[-1] * v - beta * before)
@@ -121,6 +123,7 @@ def conjugate_gradients(apply: Apply, b: Float, precondition: Apply, tol: float,
     for _ in range(max_steps):
         if not square > target:
             break
+        check()
         moved = apply(direction)
         curvature = float(direction @ moved)
         if not curvature > 0:

@@ -25,6 +25,7 @@ from fastquad._kernels import descent as kernels
 from fastquad._kernels.gram import damped
 from fastquad.numerics import lapack, quartic
 from fastquad.numerics.gram import cached, gram
+from fastquad.system.deadline import check
 from fastquad.typing import Float, Indices
 
 # The reciprocal condition number below which the normal equations have no correct digit left.
@@ -265,6 +266,7 @@ def by_products(
     """Levenberg–Marquardt from z (s,), where `products(d)` is `Ã_i[S, S] d`, (m, s), in memory of its own."""
     descent = Descent(y, z, products(z), free, turning=turning)
     while not (descent.finished(rule) or descent.ends()):
+        check()
         d = descent.direction()
         descent.advance(d, products(d))
     return descent

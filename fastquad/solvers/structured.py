@@ -20,11 +20,13 @@ linear terms or known values make 0 a start, it is the first of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
-from fastquad.engine.steps import Note, Outcome
+from fastquad.engine.steps import End, Note, Outcome
 from fastquad.engine.verdict import exact_enough
 from fastquad.measurements.contractions import Block, Diagonals, Factors, Products, WeightedSum
 from fastquad.numerics.eigen import leading_eigenvector
@@ -174,7 +176,8 @@ def in_noise(desk: Desk, found: Fit, method: str, agreed: bool = False) -> Stage
     if outcome is None or sure or promising(problem, weighed.fit):
         return outcome
     # Noise explains what is left, as it may of a wrong valley, or of a sparse x that all coordinates overfit.
-    desk.fallback = desk.fallback or outcome
+    ended = outcome if noise.given else replace(outcome, end=End.STAGNATED)
+    desk.fallback = desk.fallback or ended
     return None
 
 

@@ -1,13 +1,17 @@
 """Every status can be reached, says what to try, and is a success only where the answer can be trusted."""
 
 import re
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from images import total_variation
 
 import fastquad as fq
 from fastquad import Status
+from fastquad.measurements.contractions import Products
+from fastquad.system import deadline
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +115,39 @@ def test_max_passes(easy):
 def test_max_time(easy):
     solution = check(fq.solve(easy.A, easy.y, method="twf", tol=0.0, max_time=1e-9), Status.MAX_TIME)
     assert solution.n_iter == 1
+
+
+def _asks_forever(problem, outcome):
+    while True:
+        yield Products(outcome.x)
+
+
+def _computes_forever(problem, outcome):
+    yield Products(outcome.x)
+    while True:
+        deadline.check()
+
+
+@pytest.mark.parametrize("verdict", [_asks_forever, _computes_forever])
+def test_max_time_bounds_the_verdict_too(easy, monkeypatch, verdict):
+    monkeypatch.setattr("fastquad.engine.run.judge", verdict)
+    monkeypatch.setattr("fastquad.engine.run._GRACE", 0.01)
+    solution = check(fq.solve(easy.A, easy.y, max_time=0.05), Status.MAX_TIME)
+    assert "the verdict on it needs more" in solution.message
+    assert fq.distance(solution.x, easy.x) < 1e-6
+
+
+def test_the_verdict_on_an_image_ends_in_time():
+    """The matrices of 256 levels of grey took nine gigabytes, and their products minutes."""
+    rng = np.random.default_rng(0)
+    at = np.indices((64, 64)) / 64
+    image = np.round(255 * (0.4 + 0.3 * np.sin(5 * at[0]) * np.cos(3 * at[1] ** 2) + 0.2 * (at[1] > 0.7))) / 255
+    A = fq.FourierTensor(rng.choice([-1.0, 1.0], (4, 64, 64)))
+    begin = time.perf_counter()
+    solution = fq.solve(A, A.measure(image.ravel()), signal="real", prior=fq.Denoiser(total_variation), max_time=2)
+    assert time.perf_counter() - begin < 8
+    assert solution.status in (Status.MAX_TIME, Status.EXACT)
+    assert fq.distance(solution.x, image.ravel()) < 1e-6
 
 
 @pytest.mark.parametrize("method", [fq.methods.WF(mu=30.0, step="constant"), fq.TWF(mu=30.0)])
@@ -252,3 +289,13 @@ def test_noise_without_a_signal_is_noisy_and_not_ambiguous(seed):
     assert "No signal is seen" in nothing.message
     x = 10 * rng.standard_normal(20)
     assert fq.solve(A, fq.measure(A, x) + noise, noise=3.0).success
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_error_is_at_most_that_of_zero(seed):
+    rng = np.random.default_rng([42, seed])
+    A, x = rng.standard_normal((40, 10, 10)), rng.standard_normal(10)
+    A[:, 3] = A[:, :, 3] = 0  # coordinate 3 is not measured
+    for noise in (0.5, 50.0):
+        solution = fq.solve(A, fq.measure(A, x, noise=noise, rng=rng), noise=noise)
+        assert solution.error is None or 0 <= solution.error <= 1

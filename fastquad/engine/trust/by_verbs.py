@@ -49,6 +49,7 @@ from fastquad.numerics.synchronise import determines
 from fastquad.numerics.transform import Transform, Within, sampled_variances
 from fastquad.solution import distance
 from fastquad.status import Status
+from fastquad.system.deadline import check
 from fastquad.typing import Asks, Float
 
 NOT_SHOWN = (
@@ -200,6 +201,7 @@ class _Case:
             descent = FormDescent(self.forms, self.problem.y, x, self.rng, weights)
             # One that comes near x goes on to x, which takes most of its steps.
             while not descent.finished(tol.TO_ROUNDING) and self.away(descent.x) > tol.APART_IN_NOISE:
+                check()
                 descent.step()
             far = self.away(descent.x)
             if far > max(apart, tol.APART_IN_NOISE) and self.misfit(descent.r + self.problem.y, delta) < limit:

@@ -26,6 +26,7 @@ from fastquad.engine.trust.search import Candidate, Search
 from fastquad.measurements.contractions import Block, Compress
 from fastquad.numerics import symmetry
 from fastquad.numerics.levenberg_marquardt import on_block
+from fastquad.system.deadline import check
 from fastquad.typing import Asks, Float, Indices, Number
 
 _NONE: tuple[Candidate, ...] = ()
@@ -139,6 +140,7 @@ def _mapped(case: Search, where: Indices, rows: Float, W: Float) -> Asks[Iterabl
     """The signals that fit among those that a linear map could make of x, by rows (m, q, s) and the products of x."""
     problem, z, s = case.problem, case.answer.x[where], where.size
     along = np.concatenate([z[None] / float(np.linalg.norm(z)), case.gauge.directions(z)])
+    check(4.0 * W.size * s)
     basis, values, _ = np.linalg.svd(W, full_matrices=False)
     basis = basis[:, values > 1e-12 * values[0]]
     total, q = along.T @ along, rows.shape[1]

@@ -20,6 +20,7 @@ from fastquad.engine.trust.gauge import expand, squares
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import left_over, singular_values_exceed, standard_errors
 from fastquad.status import Status
+from fastquad.system.deadline import check
 from fastquad.typing import Float, Indices
 
 
@@ -87,6 +88,7 @@ class Local:
         s, d = z.size, self.gauge.count
         # With the largest size, the directions of the gauge come first.
         J = self.gauge.pinned(J, z, 2 * (float(np.linalg.norm(J)) or 1.0))
+        check(4.0 * J.size * s)
         values, vectors = np.linalg.svd(J, full_matrices=len(J) < s)[1:]
         seen = np.zeros(s)
         seen[: values.size] = values
@@ -135,6 +137,7 @@ class Local:
         `(W^+) diag(r²/(1 − h)) (W^+)^T/4` with the leverages h (White's estimate, unbiased for equal noise): where
         large measurements are noisier than small ones, one level for all would take x for better known than it is.
         """
+        check(4.0 * self.answer.columns.size * self.answer.s)
         U, values, vectors = np.linalg.svd(self.answer.columns, full_matrices=False)
         inverse = np.where(values > 1e-12 * values[0], 1 / np.maximum(values, 1e-300), 0.0)
         spare = np.maximum(1 - np.einsum("ij,ij->i", U, U), tol.NOTHING)

@@ -45,7 +45,9 @@ def certify_structured(problem: Problem, prior: Prior, x: Float, entries: Entrie
     m, n = problem.m, problem.n
     every = m * n**2 <= tol.BLOCK_BYTES and n <= 4 * tol.SMALL_N and 8 * m * n * n <= problem.memory // 4
     form = prior.sparse_form(x, every)
-    return None if form is None else (yield from _certify_in_columns(problem, *form, every, entries))
+    if form is None or 8 * m * form[1].size ** 2 > min(tol.BLOCK_BYTES, problem.memory // 8):
+        return None
+    return (yield from _certify_in_columns(problem, *form, every, entries))
 
 
 def _certify_values(

@@ -24,6 +24,7 @@ from fastquad import arguments
 from fastquad.measurements.structured.factored import FactoredTensor
 from fastquad.numerics import krylov
 from fastquad.numerics.transform import Room, Transform, Unit
+from fastquad.system.deadline import check
 from fastquad.typing import Float, Indices, Number
 
 
@@ -154,6 +155,7 @@ class FourierTensor(FactoredTensor):
         p, everything, pixels = self._images(x), np.arange(self.n), self._pixels
         step = max(1, (1 << 22) // self.n)  # a few rows at a time: W itself may be most of the memory
         for start in range(0, self.m, step):
+            check()
             part = slice(start, start + step)
             B = self._columns(everything, pixels[part]).conj()
             W[part] = B * p[part, None] if x.ndim == 1 else B[:, :, None] * p[part, None, :]
