@@ -51,10 +51,10 @@ class Kept:
 
     def products(self, where: Indices | None, z: Float, n_threads: int) -> Float:
         """`Ã_i[S, S] z`, (m, s), for S at these positions, or at all."""
+        if not z.size:
+            return np.zeros((self.tensor.m, 0))
         if where is None:
             return self.tensor._apply(z, n_threads)
-        if not where.size:
-            return np.zeros((self.tensor.m, 0))
         x = np.zeros(self.members.size)
         x[where] = z
         return np.take(self.tensor._apply(x, n_threads), where, axis=1)
