@@ -259,9 +259,9 @@ class _Checked:
         """The problem of the i-th signal, and the method on it."""
         A, y, noise, little = self.A, self.Y[i], self.noise, _says_little(prior)
         problem = Problem(
-            m=A.m, n=A.n, y=y, dtype=A.dtype, prior=None if prior is None else prior.seeded(self.rngs[i]),
+            m=A.m, n=A.n, y=y, dtype=A.dtype, prior=None if prior is None else prior.seeded(self.rngs[i]()),
             x0=None if self.X0 is None else self.X0[i], norm=self.norms[i], noise=noise, tol=self.tol,
-            rng=self.rngs[i], memory=self.room, resume=resume,
+            random=self.rngs[i], memory=self.room, resume=resume,
             fixed=self.fixed, bilinear=A.bilinear, groups=groups, gauge=A.gauge, max_passes=self.limits.max_passes,
             by_transform=A.by_transform, movable=A.by_transform and "×" in A.symmetry,
             by_verbs=A.by_verbs and not (noise.robust or noise.reweighs) and _says_little(prior, fixed=True),
@@ -304,11 +304,13 @@ class _Checked:
         return {
             "A": self.A._identity(), "y": self.Y, "prior": None if prior is None else Sampled(prior, self.A.n),
             "method": (self.solver.name, self.solver), "x0": self.X0, "norm": self.norms, "noise": self.noise,
-            "tol": self.tol, "rng": [each.bit_generator.state for each in self.rngs],
+            "tol": self.tol, "rng": [each().bit_generator.state for each in self.rngs],
         }  # fmt: skip
 
     def told(self, found: list[Solution]) -> list[Solution]:
         """The answers, with all that leaves the measurements as they are."""
+        if not self.symmetry:
+            return found
         if self.A.by_transform:
             said = "up to sign" + self.symmetry
             found = [replace(each, message=each.message.replace("up to sign", said)) for each in found]

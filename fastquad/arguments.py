@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -209,13 +210,16 @@ def generator(rng: Any, *, default: int | None) -> np.random.Generator:
     return np.random.default_rng(rng)
 
 
-def generators(rng: Any, b: int) -> list[np.random.Generator]:
-    """One random generator for each of b signals; without a seed, those of the seed 0."""
-    if rng is None:
-        # Make what `spawn` would give, without making the generator that it spawns from.
-        seeds = [np.random.SeedSequence(0, spawn_key=(i,)) for i in range(b)]
-        return [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
-    return generator(rng, default=0).spawn(b)
+def generators(rng: Any, b: int) -> list[Callable[[], np.random.Generator]]:
+    """One random generator for each of b signals, made at the first call; without a seed, those of the seed 0."""
+    if rng is not None:
+        return [partial(np.random.default_rng, made) for made in generator(rng, default=0).spawn(b)]
+    # Make what `spawn` would give, without making the generator that it spawns from.
+    return [cache(partial(_spawned, i)) for i in range(b)]
+
+
+def _spawned(i: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(0, spawn_key=(i,))))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

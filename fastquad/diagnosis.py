@@ -212,7 +212,7 @@ def diagnose(
     model = as_noise(noise, measurements.m)
     problem = Problem(
         m=measurements.m, n=measurements.n, y=measurements.measure(point), dtype=measurements.dtype, prior=None,
-        x0=None, norm=None, noise=model, tol=0.0, rng=np.random.default_rng(0), memory=budget(None),
+        x0=None, norm=None, noise=model, tol=0.0, random=lambda: np.random.default_rng(0), memory=budget(None),
         fixed=measurements.fixed, gram=measurements.gram_kind, gauge=measurements.gauge,
     )  # fmt: skip
     normals = Normals.of(problem)

@@ -108,7 +108,7 @@ class Meters:
         view = RealView(self.A)
         problem = Problem(
             m=view.m, n=view.n, y=self.y, dtype=view.dtype, prior=None, x0=None, norm=None,
-            noise=as_noise(sigma, view.m), tol=0.0, rng=np.random.default_rng(0), memory=budget(None),
+            noise=as_noise(sigma, view.m), tol=0.0, random=lambda: np.random.default_rng(0), memory=budget(None),
             gram=view.gram_kind, gauge=view.gauge,
         )  # fmt: skip
         # The reference is real: hold its imaginary part, and what is left are errors relative to its angle.

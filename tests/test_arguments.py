@@ -319,7 +319,7 @@ def test_statuses_are_not_exceptions(problem):
 
 def test_without_a_seed_it_is_zero():
     for one, other in zip(arguments.generators(None, 3), arguments.generators(0, 3), strict=True):
-        assert one.bit_generator.state == other.bit_generator.state
+        assert one().bit_generator.state == other().bit_generator.state
 
 
 def test_the_names_of_methods_that_type_checkers_know_are_all():

@@ -122,7 +122,7 @@ def test_diagonals_are_read_once_whoever_asks(raw, monkeypatch):
         return Outcome(np.ones(N), 1.0, End.MAX_ITER)
 
     given = {"prior": None, "x0": None, "norm": None, "noise": Gaussian(), "tol": 1e-6, "memory": 2**30}
-    problem = Problem(m=M, n=N, y=np.ones(M), dtype=raw.dtype, rng=np.random.default_rng(0), **given)
+    problem = Problem(m=M, n=N, y=np.ones(M), dtype=raw.dtype, random=lambda: np.random.default_rng(0), **given)
     runs = [Run(problem, steps(), "toy", Limits(), signal=i) for i in range(2)]
     solutions = drive(raw, runs)
     assert len(reads) == 1

@@ -8,6 +8,7 @@ a share of what another one would take. So answers do not depend on the machine,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,8 @@ class Allowance:
 
     def spent_by(self, stage: Asks[T]) -> Asks[T | None]:
         """The stage, left with None before the request with which it would cost more than it was given."""
+        if self.given == math.inf:
+            return (yield from stage)
         spent, answer = 0.0, None
         while True:
             try:

@@ -36,7 +36,8 @@ class Problem:
     #: What is known of the noise of y: see `fastquad.noise`.
     noise: Noise
     tol: float
-    rng: np.random.Generator
+    #: The source of everything random, which most solves do without: see `rng`.
+    random: Callable[[], np.random.Generator]
     #: The budget for the whole solve, in bytes: see `fastquad.system.memory`.
     memory: int
     #: A snapshot of this method to resume from.
@@ -72,6 +73,11 @@ class Problem:
     def phi(self) -> float:
         """‖x‖: as given, or estimated by `(mean y²)^(1/4)`."""
         return self.norm if self.norm is not None else float(np.mean(self.y**2)) ** 0.25
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """The source of everything random."""
+        return self.random()
 
     @cached_property
     def sigma(self) -> float:

@@ -282,6 +282,8 @@ class Run:
         log = np.array(self.log, dtype=np.float64).reshape(len(self.log), len(names))
         self.request = None
         share = None if outcome.outliers is None else outcome.outliers.size / self.problem.m
+        # An error above one says that x tells no more than zero would, whose error is one.
+        error = None if outcome.error is None or math.isnan(outcome.error) else min(float(outcome.error), 1.0)
         model = outcome.model or self.problem.noise.with_level(outcome.noise, share)
         self.solution = Solution(
             x=x, status=status, success=status.success,
@@ -289,7 +291,7 @@ class Run:
             method=outcome.method or self.method, n_iter=self.n_iter, n_passes=self.n_passes,
             residual=math.inf if math.isnan(outcome.residual) else float(outcome.residual),
             support=np.flatnonzero(x), noise=outcome.noise, stderr=outcome.stderr,
-            error=outcome.error, outliers=outcome.outliers, history=dict(zip(names, log.T.copy(), strict=True)),
+            error=error, outliers=outcome.outliers, history=dict(zip(names, log.T.copy(), strict=True)),
             elapsed=self.elapsed, rival=outcome.rival, proof=outcome.proof, gauge=self.problem.gauge,
             noise_model=model.bare if model.given else None,
         )  # fmt: skip

@@ -84,7 +84,7 @@ class Stage(NamedTuple):
 
     def applies(self, desk: Desk) -> bool:
         """Whether the stage is tried now."""
-        return desk.is_kind(self.kind) and self.when(desk)
+        return self.kind in desk.kinds and self.when(desk)
 
 
 # The ratios of measurements to unknowns at which the plan changes; guesses, but for the first.
@@ -225,14 +225,14 @@ class Desk:
 
     # -- what the table asks ------------------------------------------------------------------------------------
 
-    def is_kind(self, kind: str) -> bool:
-        """Whether this solve is of a kind that the table names."""
-        return kind in self._kinds
-
     @property
-    def _kinds(self) -> frozenset[str]:
-        if self.looked:
-            return self._of_entries
+    def kinds(self) -> frozenset[str]:
+        """The kinds of this solve that the table names."""
+        return self._of_entries if self.looked else self._of_problem
+
+    @cached_property
+    def _of_problem(self) -> frozenset[str]:
+        """The kinds of this solve before A's entries were sampled."""
         problem = self.problem
         if guided(problem):
             return frozenset({"any", "prior"} if problem.outliers else {"any", "prior", "sound prior"})

@@ -17,7 +17,7 @@ def entries_of(A):
     problem = Problem(
         m=m, n=n, y=np.arange(1.0, m + 1), dtype=A.dtype, prior=None, x0=None, norm=None, noise=Gaussian(),
         tol=1e-8,
-        rng=np.random.default_rng(0), memory=1 << 30,
+        random=lambda: np.random.default_rng(0), memory=1 << 30,
     )  # fmt: skip
     return finish(fq.as_measurements(A), ensemble.sample_entries(problem))
 

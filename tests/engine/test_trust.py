@@ -126,7 +126,7 @@ def test_tests_of_some_rows_see_only_those():
 def test_the_problem_of_some_rows_has_their_data():
     y, noise = np.arange(9.0), np.arange(1.0, 10.0)
     model, rng = as_noise(noise, 9, True), np.random.default_rng(0)
-    problem = Problem(9, 4, y, np.dtype(float), None, None, None, model, 1e-8, rng, 1 << 30)
+    problem = Problem(9, 4, y, np.dtype(float), None, None, None, model, 1e-8, lambda: rng, 1 << 30)
     rows = np.array([1, 3, 8])
     part, entries = sound(problem, Entries(block=np.ones((9, 2, 2))), rows)
     assert part.m == 3

@@ -172,7 +172,7 @@ def test_a_batch_shares_a_pass(kind):
         return Outcome(x, 1.0, End.MAX_ITER)
 
     rng = np.random.default_rng(0)
-    problem = Problem(M, N, np.ones(M), A.dtype, None, None, None, fq.noise.Gaussian(), 1e-8, rng, 1 << 30)
+    problem = Problem(M, N, np.ones(M), A.dtype, None, None, None, fq.noise.Gaussian(), 1e-8, lambda: rng, 1 << 30)
     solutions = drive(A, [Run(problem, steps(x), "toy", Limits(), signal=i) for i, x in enumerate(points)])
     assert [solution.n_passes for solution in solutions] == [pytest.approx(3.0)] * 3
     for x, answer in zip(points, seen[:3], strict=True):

@@ -289,3 +289,13 @@ def test_noise_without_a_signal_is_noisy_and_not_ambiguous(seed):
     assert "No signal is seen" in nothing.message
     x = 10 * rng.standard_normal(20)
     assert fq.solve(A, fq.measure(A, x) + noise, noise=3.0).success
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_error_is_at_most_that_of_zero(seed):
+    rng = np.random.default_rng([42, seed])
+    A, x = rng.standard_normal((40, 10, 10)), rng.standard_normal(10)
+    A[:, 3] = A[:, :, 3] = 0  # coordinate 3 is not measured
+    for noise in (0.5, 50.0):
+        solution = fq.solve(A, fq.measure(A, x, noise=noise, rng=rng), noise=noise)
+        assert solution.error is None or 0 <= solution.error <= 1

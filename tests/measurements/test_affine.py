@@ -108,7 +108,7 @@ def test_a_fit_with_weights_is_that_of_scaled_rows():
     def found(A, y, weights):
         problem = Problem(
             m=30, n=8, y=y, dtype=A.dtype, prior=None, x0=None, norm=None, noise=Gaussian(), tol=1e-8,
-            rng=rng, memory=1 << 30,
+            random=lambda: rng, memory=1 << 30,
         )  # fmt: skip
         steps = fit(problem, x, np.arange(8), Rule(), None, weights)
         measurements, answer = fq.as_measurements(A), None

@@ -220,21 +220,22 @@ def test_masks_with_a_symmetry_are_found_out(memory):
 
 @pytest.mark.parametrize("signal", ["real", None])
 def test_masks_that_leave_more_than_a_phase_open(signal):
-    """Period 10: x moved by 10 fits. Halves that no mask joins: their signs are free. Equal masks: too few,
-    and x reversed is seen with one of them."""
+    """Period 10: x moved by 10 fits. Halves that no mask joins: their signs are free. Equal masks: too few;
+    whether a descent ends at another signal of theirs is chance."""
     rng = np.random.default_rng(18)
     halves = phases(rng, 8, 20)
     halves[:4, :10] = halves[4:, 10:] = 0
     x = rng.standard_normal(20) + (0 if signal else 1j * rng.standard_normal(20))
-    few = fq.Status.AMBIGUOUS if signal else fq.Status.UNDECIDED
+    doubt, found = {fq.Status.AMBIGUOUS}, {fq.Status.PROVEN if signal else fq.Status.EXACT}
+    few = {fq.Status.AMBIGUOUS, fq.Status.UNDECIDED}
     for masks, expected in (
-        (np.tile(phases(rng, 8, 10), (1, 2)), fq.Status.AMBIGUOUS),
-        (halves, fq.Status.AMBIGUOUS),
+        (np.tile(phases(rng, 8, 10), (1, 2)), doubt),
+        (halves, doubt),
         (np.repeat(phases(rng, 1 if signal else 2, 20), 4, axis=0), few),
-        (phases(rng, 4, 20), fq.Status.PROVEN if signal else fq.Status.EXACT),
+        (phases(rng, 4, 20), found),
     ):
         A = fq.FourierTensor(masks)
-        assert fq.solve(A, fq.measure(A, x), x0=x, signal=signal).status is expected
+        assert fq.solve(A, fq.measure(A, x), x0=x, signal=signal).status in expected
 
 
 def test_a_pixel_behind_no_mask():

@@ -102,25 +102,23 @@ class Search(Local):
         if self.away(start) <= self.measure.nearer:
             return False
         if candidate.near:
-            left = (yield from self.answer.products(start)) @ start - self.problem.y
-            if float(np.linalg.norm(left)) > self.nearly:
+            left = float(np.linalg.norm((yield from self.answer.products(start)) @ start - self.problem.y))
+            chance = self.measure.noisy and candidate.freedom and self._by_chance(left, candidate.freedom)
+            if left > self.nearly or chance:
                 return False
         limit = self._allowed(candidate.support.size) if candidate.near else None
         twin = yield from self.refit(start, candidate.support, limit)
         if twin is None or (candidate.on_start and apart(twin, start) > tol.APART):
             return False
-        if self.measure.noisy and candidate.freedom:
-            return (yield from self._beyond_chance(twin, candidate.freedom)) and self.another(twin)
-        if self.measure.noisy and self.gauge.width == 1 and candidate.support.size > self.answer.s:
+        freely = self.gauge.width == 1 and candidate.support.size > self.answer.s and not candidate.freedom
+        if self.measure.noisy and freely:
             twin = yield from self._as_likely(twin, candidate.support)
         return twin is not None and self.another(twin)
 
-    def _beyond_chance(self, twin: Float, freedom: int) -> Asks[bool]:
-        """Whether a twin fits better than these numbers, fitted beside those of x, make a wrong signal fit."""
-        W = yield from self.answer.products(twin)
-        level = float(np.linalg.norm(W @ twin - self.problem.y)) / math.sqrt(self.m)
-        nats, by_chance = against_chance(self.problem, self.answer.s + freedom, level)
-        return nats > by_chance + tol.SPARE_NATS
+    def _by_chance(self, left: float, freedom: int) -> bool:
+        """Whether a wrong start may leave as little, with so many numbers fitted beside those of x."""
+        nats, by_chance = against_chance(self.problem, self.answer.s + freedom, left / math.sqrt(self.m))
+        return nats < by_chance + tol.SPARE_NATS
 
     def _as_likely(self, twin: Float, support: Indices) -> Asks[Float | None]:
         """A twin on more coordinates than x if it is as likely for all its freedom; or without those that are no more

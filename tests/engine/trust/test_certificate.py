@@ -7,10 +7,11 @@ import pytest
 
 import fastquad as fq
 from fastquad.engine.driver import finish
+from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import answered_by
 from fastquad.engine.trust.answer import Answer, Known
-from fastquad.engine.trust.certificate import certify
+from fastquad.engine.trust.certificate import certify, missed
 from fastquad.engine.trust.residual import no_noise
 from fastquad.engine.trust.structured import better_values
 from fastquad.measurements.dense.kept import Kept
@@ -454,7 +455,7 @@ def test_what_dependent_measurements_agree_on_isno_noise():
     rng = np.random.default_rng(15)
     total = np.add.outer(np.arange(N), np.arange(N))
     A, x = rng.standard_normal((80, 2 * N - 1))[:, total], signal(rng)
-    problem = Problem(80, N, fq.measure(A, x), A.dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30)
+    problem = Problem(80, N, fq.measure(A, x), A.dtype, None, None, None, Gaussian(), 1e-8, lambda: rng, 1 << 30)
     wrong = x + 0.1 * rng.standard_normal(N)
     kept = Kept.of(80, np.arange(N), packed_rows(A))
     for noise, said in ((0.0, True), (0.01, True), (3.0, True), (300.0, False)):
@@ -463,6 +464,18 @@ def test_what_dependent_measurements_agree_on_isno_noise():
         assert bool(no_noise(kept, answer)) is said
         answer = Answer(problem, x, A @ x, (A @ x) @ x - problem.y, Known())
         assert noise == 0 or not no_noise(kept, answer)
+
+
+def test_a_larger_tensor_is_looked_at_if_its_entries_depend_on_each_other():
+    """Then nothing else speaks for x; the twin: what entries that look independent say is left to the method."""
+    rng = np.random.default_rng(47)
+    m, n = 600, 60
+    A = np.tensordot(rng.standard_normal((m, 100)) / 10, rng.standard_normal((100, n, n)), 1)
+    x = rng.standard_normal(n)
+    problem = Problem(m, n, fq.measure(A, x), A.dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30)
+    for constant in (True, False):
+        found = finish(fq.as_measurements(A), missed(problem, 0.9 * x, Entries(constant=constant)))
+        assert (found.better is not None or bool(found.misfit)) is constant
 
 
 def test_a_coordinate_that_noise_made_large_does_not_make_the_error_small():
@@ -477,7 +490,7 @@ def test_a_coordinate_that_noise_made_large_does_not_make_the_error_small():
 def test_one_value_that_is_better_is_taken():
     rng = np.random.default_rng(17)
     A, x = rng.standard_normal((30, 12, 12)), rng.choice([-1.0, 0.0, 1.0], 12)
-    problem = Problem(30, 12, fq.measure(A, x), A.dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30)
+    problem = Problem(30, 12, fq.measure(A, x), A.dtype, None, None, None, Gaussian(), 1e-8, lambda: rng, 1 << 30)
     near = x.copy()
     near[5] = 1.0 - abs(x[5])
     tensor = fq.as_measurements(A)
@@ -494,7 +507,7 @@ def test_what_a_matrix_that_is_zero_on_the_support_leaves_open_is_finite():
     W[3], r[3] = 0.0, 1e-33
     y = W @ x
     dtype = np.dtype(np.float64)
-    problem = Problem(9, 4, y, dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30, gauge="phase")
+    problem = Problem(9, 4, y, dtype, None, None, None, Gaussian(), 1e-8, lambda: rng, 1 << 30, gauge="phase")
     delta = Answer(problem, x, W, r).rounding(np.zeros((9, 4)))
     assert np.isfinite(delta).all()
     assert (delta > 0).all()
@@ -534,7 +547,7 @@ def test_a_block_that_is_known_changes_no_verdict(name):
     A = (A + A.transpose(0, 2, 1)).astype(float) / 2
     known = Known(kept=Kept.of(len(A), support, packed_rows(A[:, support[:, None], support])))
     y, dtype = fq.measure(tensor, x), tensor.dtype
-    problem = Problem(len(A), N, y, dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30)
+    problem = Problem(len(A), N, y, dtype, None, None, None, Gaussian(), 1e-8, lambda: rng, 1 << 30)
     with_block, without = (finish(tensor, certify(problem, x, given)) for given in (known, None))
     assert with_block.status is without.status
     assert (with_block.status is Status.EXACT) == determined

@@ -97,7 +97,7 @@ def test_descents_from_other_starts_end_at_the_other_signal():
     u, v = rng.standard_normal((2, 10))
     A = blind_to(symmetric(rng, 40, 10), u, v)
     y, everything = fq.measure(A, u), np.arange(10)
-    problem = Problem(40, 10, y, A.dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30)
+    problem = Problem(40, 10, y, A.dtype, None, None, None, Gaussian(), 1e-8, lambda: rng, 1 << 30)
     answer = Answer(problem, u, A @ u, (A @ u) @ u - y)
     case = Search(answer, np.einsum("ijj->ij", A), np.full(40, 1e-12), exact_measure(40), None)
     descents = case.descents(A, everything, everything, 16, weak=False)
