@@ -372,8 +372,8 @@ class Search(Local):
 
         A signal with no more free numbers than x that fits as well is as likely: the rest of the evidence weighs how
         large each is and how clearly seen, of which nothing was told. Two signals with the same measurements leave
-        different parts of their noise, and the logarithms of their likelihoods differ by √(f(1 − f/m)), the deviation of
-        the difference of two projections of it on f of m dimensions.
+        different parts of their noise: the logarithms of their likelihoods differ by √(f(1 − f/m)), the deviation of a
+        difference of two projections of it on f of m dimensions.
         """
         found = expand(descent.z, everything, self.problem.n)
         W = np.zeros((self.m, self.problem.n))
