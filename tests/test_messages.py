@@ -85,6 +85,18 @@ def test_a_prior_that_the_data_contradict_is_named(problem):
         assert fq.distance(solution.x, problem.x) < 1e-9
 
 
+def test_values_that_the_data_contradict_are_named_and_no_small_error_is_stated():
+    """Its posterior of two values ended as noise, with an error of a thousandth; and no search without it was made."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        for m in (12, 60):
+            A, x = rng.standard_normal((m, 20, 20)), rng.standard_normal(20)
+            solution = fq.solve(A, fq.measure(A, x), prior=fq.Discrete([-1, 1]))
+            assert solution.success == (m == 60)
+            assert solution.error is None or solution.error >= 0.25 or fq.distance(solution.x, x) < 1e-9
+            assert m == 12 or "violates it: the data contradict `prior`" in solution.message
+
+
 def test_a_prior_that_is_right_is_not_named(problem):
     for prior in (fq.Sparse(), fq.Sparse(k=3), fq.Sparse(support=np.flatnonzero(problem.x))):
         solution = fq.solve(problem.A, problem.y, prior=prior)

@@ -15,7 +15,7 @@ from fastquad.engine.advice import Call, advice
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Request
 from fastquad.engine.steps import Belief, End, Note, Outcome, Snapshot, Stage, State, Step, Steps, Verdict
-from fastquad.engine.verdict import judge
+from fastquad.engine.verdict import TRUSTED, judge
 from fastquad.solution import Solution, distance
 from fastquad.status import Status
 from fastquad.system import progress
@@ -25,7 +25,7 @@ from fastquad.typing import Asks, Float
 _log = logging.getLogger("fastquad")
 
 # The statuses after which a search without the prior may find more.
-_NOT_FOUND = (Status.STAGNATED, Status.DIVERGED, Status.EMPTY_SUPPORT)
+_NOT_FOUND = (Status.STAGNATED, Status.DIVERGED, Status.EMPTY_SUPPORT, Status.NOISY)
 NOT_READ = "The residual of x is not known: nothing of A was read for it."
 NOT_JUDGED = "The method had ended with this x, but the verdict on it needs more passes or time than were left."
 # How long a verdict may take beyond `max_time`: so many seconds, or this share of it.
@@ -317,7 +317,10 @@ class Run:
         # Of two that found none keep what the user asked for, unless x = 0 fits better.
         if not free.status.success and not (free.outcome.residual < 1 < told.outcome.residual):
             self.notes = [*notes, "A search without `prior` found nothing either."]
-            return told
+            outcome = told.outcome
+            # A small error of an answer that does not fit is the prior's alone.
+            vouched = told.status is not Status.NOISY or outcome.error is None or outcome.error >= TRUSTED
+            return told if vouched else Verdict(told.status, replace(outcome, error=None, stderr=None))
         note = (
             f"With `prior` no signal was found that fits: the best one has the residual {told.outcome.residual:.1e}. "
             "This x was found without `prior`"

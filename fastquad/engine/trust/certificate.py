@@ -329,7 +329,7 @@ class Missed(NamedTuple):
     rival: Float | None = None
 
 
-def missed(problem: Problem, x: Float) -> Asks[Missed]:
+def missed(problem: Problem, x: Float, entries: Entries | None = None) -> Asks[Missed]:
     """Look at all coordinates: where x leaves only noise, a descent from x on all of them finds no far better fit.
 
     For methods that separate signal from noise by themselves, if A is random as they assume: a symmetry in another
@@ -338,7 +338,8 @@ def missed(problem: Problem, x: Float) -> Asks[Missed]:
     from fastquad.engine.trust.residual import fits_most, no_noise, second_signal
 
     m, n = problem.m, problem.n
-    if m * n * n > (tol.LOOK_ENTRIES if problem.unknowns < m else tol.INDEPENDENT_ENTRIES) or problem.outliers:
+    most = tol.LOOK_ENTRIES if entries is None or entries.independent else tol.STRUCTURED_ENTRIES
+    if m * n * n > (most if problem.unknowns < m else tol.INDEPENDENT_ENTRIES) or problem.outliers:
         return Missed()
     everything = np.arange(n)
     A = Kept.of(m, everything, (yield Cells(everything, n)))

@@ -69,6 +69,14 @@ def evidence_of(problem: Problem, x: Float, W: Float, r: Float, free: Indices) -
     return log_evidence(r, columns, norm, log_choices(max(n, s), s), floor=floor, sigma=sigma)
 
 
+def likelihood_of(problem: Problem, r: Float, free: int) -> float:
+    """What the residual (m,) adds to the log of the evidence, with so many free numbers."""
+    if problem.sigma > 0:
+        left = r / np.maximum(problem.deviations(r), 1e-300)
+        return -0.5 * float(left @ left)
+    return -0.5 * (r.size - free) * math.log(max(float(r @ r), 1e-300))
+
+
 def against_chance(problem: Problem, s: int, noise: float, spread: float | None = None) -> tuple[float, float]:
     """How improbable it is that a wrong signal leaves only this noise, and what chance can do, both in nats.
 

@@ -82,7 +82,7 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     if problem.noise.given and not problem.noise.unequal and outcome.residual > explained(problem, free):
         return Verdict(Status.STAGNATED, outcome.noted(_TOO_MUCH))
     looked = outcome.residual > tol.NOTHING and not problem.matrix_free
-    look = (yield from missed(problem, outcome.x)) if looked else Missed()
+    look = (yield from missed(problem, outcome.x, outcome.entries)) if looked else Missed()
     outcome = replace(outcome, second=max(outcome.second, look.second))
     if look.better is not None:
         return (yield from _improved(problem, outcome, look.better))

@@ -26,7 +26,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
-from fastquad.engine.trust.evidence import against_chance, evidence_of
+from fastquad.engine.trust.evidence import against_chance, evidence_of, likelihood_of
 from fastquad.engine.trust.gauge import apart, expand
 from fastquad.engine.trust.local import Local, Measure
 from fastquad.measurements.contractions import Block, Products
@@ -368,11 +368,22 @@ class Search(Local):
             yield gained
 
     def _gained(self, descent: Descent, everything: Indices, where: Indices) -> tuple[float, Float]:
-        """The evidence for the end of a descent less that for x, and the end."""
+        """The evidence for the end of a descent less that for x, and the end.
+
+        A signal with no more free numbers than x that fits as well is as likely: the rest of the evidence weighs how
+        large each is and how clearly seen, of which nothing was told. Two signals with the same measurements leave
+        different parts of their noise: the logarithms of their likelihoods differ by √(f(1 − f/m)), the deviation of a
+        difference of two projections of it on f of m dimensions.
+        """
         found = expand(descent.z, everything, self.problem.n)
         W = np.zeros((self.m, self.problem.n))
         W[:, everything] = descent.W
-        return evidence_of(self.problem, found, W, descent.r, where) - self.answer.evidence, found
+        gain = evidence_of(self.problem, found, W, descent.r, where) - self.answer.evidence
+        f = where.size
+        if f <= self.answer.s:
+            fit = likelihood_of(self.problem, descent.r, f) - likelihood_of(self.problem, self.answer.r, f)
+            gain = max(gain, min(0.0, fit + tol.FEW_ERRORS * math.sqrt(f * (1 - f / self.m))))
+        return gain, found
 
     def _errors_of(self, W: Float) -> Float:
         """The standard errors of a signal with these products."""

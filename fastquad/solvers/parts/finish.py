@@ -213,6 +213,8 @@ def outcome(problem: Problem, entries: Entries | None, found: Finish, method: st
     """The outcome of a finish; less certain if y bends."""
     fit, error, stderr = found.fit, found.error, found.stderr
     s = fit.support.size
+    if exact_enough(problem, fit.residual):  # there is no noise to speak of
+        return Outcome(fit.x, fit.residual, End.CONVERGED, s, method=method, entries=entries)
     note = (
         f"The fit on {s} coordinates has a relative error of about {error:.2g}; the noise has a standard deviation of "
         f"{found.sigma:.3g}."

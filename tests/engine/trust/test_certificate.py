@@ -7,10 +7,11 @@ import pytest
 
 import fastquad as fq
 from fastquad.engine.driver import finish
+from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import answered_by
 from fastquad.engine.trust.answer import Answer, Known
-from fastquad.engine.trust.certificate import certify
+from fastquad.engine.trust.certificate import certify, missed
 from fastquad.engine.trust.residual import no_noise
 from fastquad.engine.trust.structured import better_values
 from fastquad.measurements.dense.kept import Kept
@@ -463,6 +464,18 @@ def test_what_dependent_measurements_agree_on_isno_noise():
         assert bool(no_noise(kept, answer)) is said
         answer = Answer(problem, x, A @ x, (A @ x) @ x - problem.y, Known())
         assert noise == 0 or not no_noise(kept, answer)
+
+
+def test_a_larger_tensor_is_looked_at_if_its_entries_depend_on_each_other():
+    """Then nothing else speaks for x; the twin: what entries that look independent say is left to the method."""
+    rng = np.random.default_rng(47)
+    m, n = 600, 60
+    A = np.tensordot(rng.standard_normal((m, 100)) / 10, rng.standard_normal((100, n, n)), 1)
+    x = rng.standard_normal(n)
+    problem = Problem(m, n, fq.measure(A, x), A.dtype, None, None, None, Gaussian(), 1e-8, rng, 1 << 30)
+    for constant in (True, False):
+        found = finish(fq.as_measurements(A), missed(problem, 0.9 * x, Entries(constant=constant)))
+        assert (found.better is not None or bool(found.misfit)) is constant
 
 
 def test_a_coordinate_that_noise_made_large_does_not_make_the_error_small():

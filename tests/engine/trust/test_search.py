@@ -67,6 +67,27 @@ def test_a_twin_that_only_a_search_finds(make):
     assert statuses(make) == ["AMBIGUOUS"] * 6
 
 
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("told", [True, False])
+def test_a_twin_is_a_rival_in_noise_however_large_it_is(width, told):
+    """A smaller twin had evidence for its size alone: nearly all of these answers were a success."""
+    named, n = [], 12 // width
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        draw = rng.standard_normal((width, 2, n))
+        u, v = map(unit, draw[0] if width == 1 else draw[0] + 1j * draw[1])
+        A = symmetric(rng, 36, n)
+        if width == 2:
+            skew = rng.standard_normal((36, n, n))
+            A = A + 0.5j * (skew - skew.transpose(0, 2, 1))
+        A = blind_to(A, 1.5 * u, v)
+        y = fq.measure(A, 1.5 * u)
+        sigma = 0.02 * np.std(y)
+        solution = fq.solve(A, y + sigma * rng.standard_normal(y.size), noise=sigma if told else None)
+        named.append(solution.status.name)
+    assert named.count("AMBIGUOUS") >= 17, named
+
+
 def test_ordinary_answers_are_not_refuted():
     assert statuses(lambda rng: (symmetric(rng, 30, 12), rng.standard_normal(12))) == ["EXACT"] * 6
 
