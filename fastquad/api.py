@@ -171,7 +171,8 @@ def solve(
 
 def _answer(given: Given) -> Solution:
     """The answer to a call of `solve`: said as the problem that the solvers know, found, and said as it was asked."""
-    given = replace(given, A=_measurements(given.A, given.memory))
+    A = _measurements(given.A, given.memory)
+    given = given if A is given.A else replace(given, A=A)
     lacking = [f"`{name}`" for name in ("m", "n", "dtype") if not hasattr(given.A, name)]
     if lacking:
         raise TypeError(f"`A` must have `m`, `n` and `dtype`: set {' and '.join(lacking)} of {type(given.A).__name__}.")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fastquad.measurements.contractions import Products
 from fastquad.noise import Noise
 from fastquad.noise.base import LEAST
 from fastquad.numerics.grouping import Groups
@@ -78,6 +79,11 @@ class Problem:
     def rng(self) -> np.random.Generator:
         """The source of everything random."""
         return self.random()
+
+    @cached_property
+    def pass_price(self) -> float:
+        """What a pass costs, in those seconds."""
+        return self.price(Products(np.ones(self.n)))
 
     @cached_property
     def sigma(self) -> float:

@@ -308,8 +308,7 @@ class Run:
         unread = math.isnan(outcome.residual) and self.best is None
         residual = NOT_READ if unread else f"The relative residual is {outcome.residual:.1e}."
         rival = "`rival` is another signal that fits." if outcome.rival is not None else ""
-        call = self.call._replace(found=bool(outcome.x.any()))
-        told = "" if status.success else advice(status, call)
+        told = "" if status.success else advice(status, self.call._replace(found=bool(outcome.x.any())))
         said = [status.sentence, residual, *self.notes, outcome.note, rival, told]
         return " ".join(filter(None, said))
 

@@ -183,9 +183,9 @@ def _certified(case: _Case) -> Asks[Verdict]:
     nonzeros = int(np.count_nonzero(found.x))
     if status is Status.EXACT and problem.k is not None and nonzeros != problem.k:
         note = f"{note} But x has {nonzeros} nonzeros, and k = {problem.k} was given."
-    told = outcome.noted(note.strip(), x=found.x, residual=found.residual, rival=found.twin)
     error, proof = found.error if status.success else None, None if ground is None else ground.proof
-    return Verdict(status, replace(told, error=error, proof=proof))
+    told = {"x": found.x, "residual": found.residual, "rival": found.twin, "error": error, "proof": proof}
+    return Verdict(status, outcome.noted(note.strip(), **told))
 
 
 def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:

@@ -348,7 +348,7 @@ class Measurements(ABC):
 
     def share_of_block(self, rows: Indices, cols: Indices) -> float:
         """The share of A that `Ã_i[S, T]` takes: here, of its distinct entries."""
-        S, T = set(map(int, rows)), set(map(int, cols))
+        S, T = set(rows.tolist()), set(cols.tolist())
         both = len(S & T)
         # Pairs within the intersection are counted twice.
         return (len(S) * len(T) - both * (both - 1) // 2) / (self.n * (self.n + 1) / 2)

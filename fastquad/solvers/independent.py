@@ -11,6 +11,7 @@ other settings, Gibbs  only if the user gives `max_passes` or says `noise=0`: hu
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice, takewhile
 
 import numpy as np
 
@@ -64,8 +65,7 @@ def quick_pursuit(desk: Desk) -> Stage:
     n = desk.problem.n
     levels = [
         tuning.Level(level.p, [tuning.Phase([(0, 0)], level.phases[0].limit)])
-        for level, _ in zip(tuning.levels(desk.problem), range(2), strict=False)
-        if level.p**2 <= _QUICK_SHARE * n**2
+        for level in takewhile(lambda each: each.p**2 <= _QUICK_SHARE * n**2, islice(tuning.levels(desk.problem), 2))
     ]
     if not levels or not (yield from _looks_sparse(desk)):
         return None

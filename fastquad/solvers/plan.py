@@ -35,7 +35,6 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import End, Note, Outcome, Steps
 from fastquad.engine.steps import Stage as Announced
 from fastquad.engine.verdict import exact_enough, products_affordable
-from fastquad.measurements.contractions import Products
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
@@ -289,14 +288,14 @@ class Desk:
     @property
     def by_messages(self) -> float:
         """What the first batch of AMP's starts takes, in seconds of the model: a dozen sweeps and an eigenvector."""
-        n, z = self.problem.n, np.ones(self.problem.n)
-        return 12 * self.problem.price(Products(z)) + 10 * n**3 / MULTIPLY_ADDS
+        n = self.problem.n
+        return 12 * self.problem.pass_price + 10 * n**3 / MULTIPLY_ADDS
 
     @property
     def by_descent(self) -> float:
         """What a descent on all coordinates takes, in seconds of the model: seven passes and as many Gram matrices."""
         m, n = self.problem.m, self.problem.n
-        return 7 * (self.problem.price(Products(np.ones(n))) + m * n**2 / MULTIPLY_ADDS)
+        return 7 * (self.problem.pass_price + m * n**2 / MULTIPLY_ADDS)
 
     @property
     def solvable(self) -> bool:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 # Operations a second of products and factorisations, which nothing can stop. On a core of Zen 5: 17e9 (singular values,
@@ -26,14 +24,17 @@ class OutOfTime(Exception):
     """The time is over, or would be before the end of what comes next."""
 
 
-@contextmanager
-def until(end: float) -> Iterator[None]:
+class until:
     """Let `check` raise from this time on, in `time.perf_counter()`'s seconds."""
-    token = _end.set(end)
-    try:
-        yield
-    finally:
-        _end.reset(token)
+
+    def __init__(self, end: float) -> None:
+        self._after = end
+
+    def __enter__(self) -> None:
+        self._before = _end.set(self._after)
+
+    def __exit__(self, *error: object) -> None:
+        _end.reset(self._before)
 
 
 def check(flops: float = 0.0) -> None:

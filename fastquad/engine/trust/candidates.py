@@ -104,9 +104,10 @@ def linear_anywhere(case: Search) -> Asks[Iterable[Candidate]]:
 def _largest_rows(case: Search, where: Indices, count: int) -> Indices:
     """The positions of whole entries of x, the largest first, as many that there are `count` rows of each."""
     width = case.gauge.width
-    size = np.abs(case.answer.x[where]).reshape(-1, width).max(axis=1)
+    size = np.abs(case.answer.x[where])
+    size = size if width == 1 else size.reshape(-1, width).max(axis=1)
     entries = np.sort(np.argsort(-size, kind="stable")[:count])
-    return np.asarray((width * entries[:, None] + np.arange(width)).reshape(-1))
+    return entries if width == 1 else np.asarray((width * entries[:, None] + np.arange(width)).reshape(-1))
 
 
 def _no_linear_twin(case: Search) -> Asks[bool]:
@@ -194,14 +195,12 @@ class _Kinds:
         everywhere = self.allowed.size == case.problem.n
         self.of = symmetry.alike(case.diagonals if everywhere else case.diagonals[:, self.allowed], self.tolerance)
         self.counts = np.bincount(self.of, minlength=self.of.size)
-        sure = np.unique(answer.S[case.sure] // self.width)
+        sure = np.zeros(case.problem.n, dtype=bool)
+        sure[self.width * (answer.S[case.sure] // self.width)] = True
         #: The positions of those where x clearly differs from zero.
-        self.inside = np.searchsorted(self.allowed // self.width, sure)
-
-    @property
-    def alone(self) -> bool:
-        """Whether no entry of x is measured as another is."""
-        return bool((self.counts[self.of[self.inside]] == 1).all())
+        self.inside = np.flatnonzero(sure[self.allowed])
+        #: Whether no entry of x is measured as another is.
+        self.alone = bool((self.counts[self.of[self.inside]] == 1).all())
 
 
 def _kinds(case: Search) -> _Kinds:
@@ -213,9 +212,11 @@ def _kinds(case: Search) -> _Kinds:
 def cancelling(case: Search) -> Asks[Iterable[Candidate]]:
     """Opposite values at two coordinates where x is zero, which are measured alike."""
     answer, kinds = case.answer, _kinds(case)
+    if case.gauge.count or kinds.counts.max() < 2:
+        return _NONE
     zero = np.flatnonzero(answer.x[kinds.allowed] == 0)
     shared = zero[np.bincount(kinds.of[zero], minlength=kinds.of.size)[kinds.of[zero]] > 1][: tol.SEVERAL]
-    if shared.size == 0 or case.gauge.count:
+    if shared.size == 0:
         return _NONE
     yield from answer.look_at(kinds.allowed[shared])
     W = answer.W[:, kinds.allowed[shared]]
@@ -234,6 +235,8 @@ def moved(case: Search) -> Asks[Iterable[Candidate]]:
     """x reversed, moved by one, and conjugated."""
     yield from ()
     kinds, gauge = _kinds(case), case.gauge
+    if kinds.alone and not gauge.count:
+        return _NONE
     allowed = case.answer.allowed
     z = gauge.numbers(case.answer.x[allowed])
     # A few complex entries that were seen rule conjugation out.

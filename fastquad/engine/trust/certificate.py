@@ -150,13 +150,14 @@ def certify(
     diagonals = yield Diagonals()
     delta = answer.rounding(diagonals)
     case = Search(answer, diagonals, delta, exact_measure(problem.m, _apart(answer, delta)), entries)
-    if answer.outside.size and not (yield from _shown_by_few(case)):
+    shown = answer.outside.size > 0 and (yield from _shown_by_few(case))
+    if answer.outside.size and not shown:
         yield from answer.complete()
     doubt = case.jacobian() or case.unseen()
     if doubt:
         yield from case.witness()
         return Certificate(x, residual, _status(case), doubt, twin=case.twin)
-    status, doubt = case.span()
+    status, doubt = (Status.EXACT, "") if shown else case.span()
     if status is Status.EXACT:
         doubt = (yield from _another(case)) or (yield from _by_chance(case))
     if status is Status.EXACT and doubt:

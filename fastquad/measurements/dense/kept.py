@@ -49,10 +49,12 @@ class Kept:
         """Whether all of these places are members."""
         return among(places, self.members)
 
-    def products(self, where: Indices, z: Float, n_threads: int) -> Float:
-        """`Ã_i[S, S] z`, (m, s), for S at these positions."""
-        if not where.size:
+    def products(self, where: Indices | None, z: Float, n_threads: int) -> Float:
+        """`Ã_i[S, S] z`, (m, s), for S at these positions, or at all."""
+        if not z.size:
             return np.zeros((self.tensor.m, 0))
+        if where is None:
+            return self.tensor._apply(z, n_threads)
         x = np.zeros(self.members.size)
         x[where] = z
         return np.take(self.tensor._apply(x, n_threads), where, axis=1)
@@ -70,6 +72,8 @@ class Kept:
 
 def lacking(places: Indices, members: Indices) -> Indices:
     """The places that are no members."""
+    if not members.size:
+        return places
     # The last one is that of −1, which is none.
     known = np.zeros(max(int(places.max(initial=-1)), int(members.max(initial=-1))) + 2, dtype=bool)
     known[members] = True

@@ -62,7 +62,7 @@ class GrowingBlock:
             members, count = Kept.order(new, members)
             self.kept = Kept.of(self.m, members, (yield Cells(members, count)), self.kept)
             if new.size == support.size:
-                return BlockProducts(self.kept, np.arange(count))
+                return BlockProducts(self.kept, None)
         return BlockProducts(self.kept, self.kept.positions(support))
 
 
@@ -70,7 +70,8 @@ class BlockProducts(NamedTuple):
     """The products on a support: `W[i] = Ã_i[S, S] z`."""
 
     kept: Kept
-    where: Indices
+    #: The positions of the support; None for all of them.
+    where: Indices | None
 
     def of(self, z: Float) -> Float:
         """The products of z, (m, s), on one thread."""
@@ -86,11 +87,11 @@ class BlockProducts(NamedTuple):
 def _pays(problem: Problem, places: Indices) -> bool:
     """Whether it takes less time to keep the block of these places for a few products than to read A for each."""
     kept = problem.m * places.size**2 / 2 * problem.dtype.itemsize / RATES["memory"]
-    gathered, whole = problem.price(Cells(places, places.size)), problem.price(Products(np.ones(problem.n)))
+    gathered, whole = problem.price(Cells(places, places.size)), problem.pass_price
     return whole == 0 or gathered + _FEW * kept <= _FEW * whole
 
 
-def _products(kept: Kept, where: Indices, z: Float, n_threads: int) -> tuple[Float]:
+def _products(kept: Kept, where: Indices | None, z: Float, n_threads: int) -> tuple[Float]:
     return (kept.products(where, z, n_threads),)
 
 
