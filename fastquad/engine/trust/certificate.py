@@ -301,7 +301,8 @@ def doubt_in_noise(
     norm = case.norm if sure > tol.CLEARLY_ANOTHER * case.norm else max(sure, 1e-3 * case.norm)
     error = float(np.linalg.norm(errors)) / norm
     nearer = max(tol.TWIN_APART, tol.FEW_ERRORS / 2 * max(expected or 0.0, error))
-    case.errors_of_x = tol.FEW_ERRORS * max(expected or 0.0, error)
+    if answer.settled(sigma):
+        case.errors_of_x = tol.FEW_ERRORS * max(expected or 0.0, error)
     case.measure = case.measure._replace(nearer=min(nearer, away))
     if not reason:
         reason = case.unseen() or case.span()[1]
