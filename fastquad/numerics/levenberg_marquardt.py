@@ -114,7 +114,7 @@ class Descent:
 
     def _columns(self) -> Float:
         """The columns of W for the coordinates that move."""
-        return self.W if self.free is None else self.W[:, self.free]
+        return self.W if self.free is None else np.take(self.W, self.free, axis=1)  # row by row, as the kernels need it
 
     def _placed(self, step: Float) -> Float:
         """A step of the coordinates that move, as a vector of all coordinates."""

@@ -43,6 +43,8 @@ class Known(NamedTuple):
         """`Ã_i[P, P]` for these places P, or only those of its rows that are chosen; None if it has not been read."""
         if self.block is not None:
             rows = places if chosen is None else places[chosen]
+            if places.size == self.block.shape[1] and (places[1:] > places[:-1]).all():
+                return self.block if chosen is None else self.block[:, rows]
             return np.ascontiguousarray(self.block[:, rows[:, None], places])
         if self.kept is None or not self.kept.has(places):
             return None

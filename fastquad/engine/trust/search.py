@@ -30,6 +30,8 @@ from fastquad.engine.trust.evidence import against_chance, evidence_of, likeliho
 from fastquad.engine.trust.gauge import apart, expand
 from fastquad.engine.trust.local import Local, Measure
 from fastquad.measurements.contractions import Block, Products
+from fastquad.measurements.dense.layout import packed_rows
+from fastquad.measurements.dense.packed import PackedTensor
 from fastquad.numerics.levenberg_marquardt import Descent, on_block
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.system.deadline import check
@@ -416,7 +418,7 @@ class Beside:
     def __init__(self, y: Float, x: Float, block: Float, directions: Float) -> None:
         #: A basis in which x, and the directions that are not seen, come first, and the matrices in it.
         self.basis = np.linalg.qr(np.column_stack([x, *directions, np.eye(x.size)]))[0]
-        self.block = self.basis.T @ block @ self.basis
+        self.block = PackedTensor(packed_rows(block), len(block), x.size)._compress(self.basis, 1)
         self.y, self.free = y, np.arange(1 + len(directions), x.size)
 
     def moved(self, start: Float) -> Float:
