@@ -241,7 +241,7 @@ def test_complex_measurements_that_depend_on_each_other_show_that_the_rest_is_no
 
 def met(descents):
     """What a challenge meets in descents, each the evidence that it gains and a distance from x."""
-    challenge = Challenge(near=0.1, better=0.01, exact=0.002)
+    challenge = Challenge(near=0.1, better=0.01, exact=0.002, errors=0.001)
     found = ((gain, np.array([away])) for gain, away in descents)
     return challenge.meet(found, lambda x: float(x[0]), lambda x: x[0] > 0.5), challenge
 

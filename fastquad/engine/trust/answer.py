@@ -164,6 +164,11 @@ class Answer:
         """How likely the data are if x is right, as a logarithm: see `fastquad.engine.trust.evidence`."""
         return evidence_of(self.problem, self.x, self.W, self.r, self.S)
 
+    def settled(self, sigma: float) -> bool:
+        """Whether x is at the bottom of its valley: a step to it changes the measurements by less than their noise."""
+        step = self.columns @ least_squares(self.columns, self.r, self.gram)
+        return float(np.linalg.norm(step)) < tol.PART * sigma * math.sqrt(max(1, self.s))
+
     @property
     def rounded(self) -> bool:
         """Whether A has single precision."""

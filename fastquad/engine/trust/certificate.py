@@ -77,7 +77,8 @@ class Doubt(NamedTuple):
     """The doubt about an answer in noise: why another one may be right (empty if nothing suggests it), the relative
     error caused by the noise and its upper 95 %, the standard errors of x, (n,), the largest coordinate, as a share of
     x, that may be hidden in the noise because nothing in x is coupled to it, the distance of another signal that fits
-    as well but is not clearly another, and one that is, which the reason speaks of."""
+    as well but is not clearly another, one that is, which the reason speaks of, and one beside x that is likelier than
+    noise could make it."""
 
     reason: str
     error: float
@@ -86,6 +87,7 @@ class Doubt(NamedTuple):
     hidden: float = 0.0
     blur: float = 0.0
     rival: Float | None = None
+    deeper: Float | None = None
 
     def widened(self, error: float) -> tuple[float, str]:
         """An error with what the noise may hide, and a sentence if that is what matters."""
@@ -299,6 +301,8 @@ def doubt_in_noise(
     norm = case.norm if sure > tol.CLEARLY_ANOTHER * case.norm else max(sure, 1e-3 * case.norm)
     error = float(np.linalg.norm(errors)) / norm
     nearer = max(tol.TWIN_APART, tol.FEW_ERRORS / 2 * max(expected or 0.0, error))
+    if answer.settled(sigma):
+        case.errors_of_x = tol.FEW_ERRORS * max(expected or 0.0, error)
     case.measure = case.measure._replace(nearer=min(nearer, away))
     if not reason:
         reason = case.unseen() or case.span()[1]
@@ -314,7 +318,7 @@ def doubt_in_noise(
         reason = yield from case.challenged(expected is not None and entries.independent)
     if reason:
         yield from case.witness()
-    return Doubt(reason, error, stderr, error * case.uncertainty, case.hidden(), case.blur, case.twin)
+    return Doubt(reason, error, stderr, error * case.uncertainty, case.hidden(), case.blur, case.twin, case.deeper)
 
 
 class Missed(NamedTuple):

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from fastquad.engine.problem import Problem
-from fastquad.engine.rounding import explained, small
+from fastquad.engine.rounding import exact_enough, explained, small
 from fastquad.engine.steps import Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.by_verbs import doubt_by_verbs
@@ -100,6 +100,8 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 def _by_least_squares(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
     """The verdict where A has a structure, or the method no error of its own."""
     found = yield from _doubt(problem, outcome)
+    if found.deeper is not None and (yield from _fits(problem, found.deeper)):
+        return (yield from _improved(problem, outcome, found.deeper))
     if problem.noise.unequal and outcome.stderr is not None and outcome.error is not None:
         # Keep the errors of a method that weighed the measurements: one level for all would ignore the best of them.
         error = outcome.error
@@ -145,6 +147,8 @@ def _among_outliers(problem: Problem, outcome: Outcome, error: float) -> Asks[Ve
 def _believed(problem: Problem, outcome: Outcome, error: float, trusted: float) -> Asks[Verdict]:
     """The verdict on signal in noise, from a method that separates the two by itself, for errors below `trusted`."""
     found = yield from doubt_in_noise(problem, outcome.x, outcome.noise, error, outcome.entries, weighed=True)
+    if found.deeper is not None and (yield from _fits(problem, found.deeper)):
+        return (yield from _improved(problem, outcome, found.deeper))
     if found.reason:
         return _doubted(replace(outcome, error=max(error, found.error)), found.reason, found.rival)
     bound = 0.0
@@ -195,6 +199,12 @@ def _improved(problem: Problem, outcome: Outcome, better: Float) -> Asks[Verdict
     residual = float(np.linalg.norm(r) / np.linalg.norm(problem.y))
     found = replace(outcome, x=better, residual=residual, noise=None, stderr=None, error=None, second=0.0, note="")
     return Verdict(Status.STAGNATED, replace(found, known=None))
+
+
+def _fits(problem: Problem, x: Float) -> Asks[bool]:
+    """Whether a signal fits to rounding."""
+    r = (yield Products(x)) @ x - problem.y
+    return exact_enough(problem, float(np.linalg.norm(r) / np.linalg.norm(problem.y)))
 
 
 def _as_told(problem: Problem, x: Float) -> bool:

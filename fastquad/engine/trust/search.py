@@ -77,6 +77,9 @@ class Search(Local):
         self.sure = np.ones(answer.s, dtype=bool)
         #: Under noise: how far the farthest signal is that fits as well and is not clearly another.
         self.blur = 0.0
+        #: What noise moves x by, as a share of it; and a deeper bottom beside x than noise could make.
+        self.errors_of_x = math.inf
+        self.deeper: Float | None = None
         #: Whether a few rows show that no linear map gives a twin; and which coordinates are measured alike.
         self.alone = False
         self.kinds: Any = None
@@ -323,7 +326,8 @@ class Search(Local):
         most = tol.INDEPENDENT_ENTRIES if independent else tol.STRUCTURED_ENTRIES
         # Unless a prior has shrunk it, x is where the descent on its support ends.
         near, better = (self.measure.apart, tol.APART_IN_NOISE) if independent else (0.1, self.measure.nearer)
-        challenge, met, evident = Challenge(near, better, self.measure.nearer), Met.NOTHING, True
+        challenge = Challenge(near, better, self.measure.nearer, self.errors_of_x)
+        met, evident = Met.NOTHING, True
         spare = m > answer.allowed.size - self.gauge.count
         # On S descents come back to x more easily: that they do says something only if S is much smaller (a guess).
         few = answer.S if 2 * answer.s <= answer.allowed.size or not spare else answer.allowed
@@ -342,7 +346,8 @@ class Search(Local):
                 return self.shown() if met is Met.ANOTHER else f"Another signal, {challenge.away:.2g} away, {how}."
             if met is Met.AGAIN:
                 break
-        if not independent:
+        self.deeper = challenge.deeper
+        if not independent or self.deeper is not None:
             self.blur = max(self.blur, challenge.blur)
         if challenge.settled:
             return ""  # a dozen descents came back to x, and the other valleys that they met are not as likely
@@ -441,12 +446,14 @@ class Challenge:
     """Descents in one or more sets of coordinates, and what they met so far.
 
     `near` is the distance up to which one has come back to x, `better` that from which on a far likelier signal counts,
-    and `exact` that of one that is likelier by more than noise could make it.
+    `exact` that of one that is likelier by more than noise could make it, and `errors` what noise moves x by: beyond it
+    such a signal is another bottom of the valley, and not x.
     """
 
     near: float
     better: float
     exact: float
+    errors: float
     back: int = 0
     #: How far the last signal that was met is from x.
     away: float = 0.0
@@ -454,6 +461,8 @@ class Challenge:
     found: Float | None = None
     #: The same of the farthest signal that is as likely, but is not clearly another.
     blur: float = 0.0
+    #: A signal in the valley of x that is likelier than noise could make it, but is not clearly another.
+    deeper: Float | None = None
 
     @property
     def settled(self) -> bool:
@@ -475,6 +484,8 @@ class Challenge:
                 return Met.BETTER
             if gain > -tol.SURE:
                 self.blur = max(self.blur, self.away)
+            if gain > tol.SPARE_BITS * math.log(2) and self.away > self.errors:
+                self.deeper = found
             self.back += self.away <= self.near
             if self.settled:
                 return Met.AGAIN

@@ -88,6 +88,20 @@ def test_a_twin_is_a_rival_in_noise_however_large_it_is(width, told):
     assert named.count("AMBIGUOUS") >= 17, named
 
 
+def test_the_deeper_of_two_bottoms_side_by_side_is_the_answer():
+    """A hundredth from x the data are fitted to a millionth, which looked like noise of that size."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x, v = map(unit, rng.standard_normal((2, 12)))
+        beside = x + 0.008 * v
+        A = blind_to(symmetric(rng, 48, 12), beside, x)
+        D = np.outer(beside, beside) - np.outer(x, x)
+        A = A + 1e-3 * rng.standard_normal(48)[:, None, None] * D / np.linalg.norm(D)
+        solution = fq.solve(A, fq.measure(A, x))
+        assert solution.error is None or fq.distance(solution.x, x) < max(3 * solution.error, 1e-6)
+        assert not solution.success or solution.status.name == "EXACT"
+
+
 def test_ordinary_answers_are_not_refuted():
     assert statuses(lambda rng: (symmetric(rng, 30, 12), rng.standard_normal(12))) == ["EXACT"] * 6
 
