@@ -354,6 +354,7 @@ ONCE_WRONG = [
     ("weak second signal", 86058, 0), ("second signal in noise", 5151, 112), ("complex second signal", 5152, 15),
     ("complex blocks", 87006, 3), ("householder", 87035, 2),
     ("half precision structures", 87049, 2), ("banded", 501, 0), ("tree of couplings", 501, 2),
+    ("banded", 98001, 4), ("banded", 98010, 11),
     ("planted twin", 7, 9), ("complex planted twin", 7, 3), ("a turned pair", 94001, 15), ("a turned pair", 94003, 39),
 ]  # fmt: skip
 

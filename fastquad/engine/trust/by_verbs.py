@@ -458,12 +458,11 @@ def _exact(case: _Case, J: Factored, outcome: Outcome, eps: float) -> Asks[tuple
         few = f"There are {m} measurements for {freedom} unknowns, and no more of them are independent."
         return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {few}".strip())
     limit = square + m * (tol.ROUNDED_ROW * eps) ** 2
-    sure = _sure(case, outcome, tol.CLEARLY)
-    case.take(np.where(sure, case.x, 0.0))
+    case.take(np.where(_sure(case, outcome), case.x, 0.0))
     if _square(case, J) > limit:
         case.take(outcome.x)
     outcome = replace(outcome, x=case.x, residual=case.residual)
-    rival = yield from _rival(case, J, sure, limit, 0.0)
+    rival = yield from _rival(case, J, limit, 0.0)
     if rival is not None:
         return Status.AMBIGUOUS, _noted(outcome, "", rival=rival)
     short = short_of(np.sort(bits_of(problem.y)), freedom, case.gauge.width, 0.0)
@@ -496,22 +495,22 @@ def _in_noise(case: _Case, J: Factored, outcome: Outcome, told: Float | None) ->
         # −spare/2 ln RSS of both differ by less.
         bound = square * math.exp(2 * tol.SURE / spare)
     assert outcome.error is not None
-    rival = yield from _rival(case, J, _sure(case, outcome, tol.SURE_ERRORS), bound, outcome.error)
+    rival = yield from _rival(case, J, bound, outcome.error)
     if rival is not None:
         return Status.AMBIGUOUS, replace(outcome, rival=rival)
     return (Status.CONVERGED if outcome.error < tol.CLEARLY_ANOTHER else Status.NOISY), outcome
 
 
-def _sure(case: _Case, outcome: Outcome, errors: float) -> NDArray[np.bool_]:
-    """Which coordinates belong to an entry that is so many standard errors from zero, or is known, (n,)."""
+def _sure(case: _Case, outcome: Outcome) -> NDArray[np.bool_]:
+    """Which coordinates belong to an entry that is clearly more than rounding, or is known, (n,)."""
     assert outcome.stderr is not None
     size, stderr = (np.linalg.norm(each.reshape(-1, case.gauge.width), axis=1) for each in (case.x, outcome.stderr))
-    sure = np.repeat(size > errors * stderr, case.gauge.width)
+    sure = np.repeat(size > tol.CLEARLY * stderr, case.gauge.width)
     sure[case.problem.known] = True
     return np.asarray(sure)
 
 
-def _rival(case: _Case, J: Factored, sure: NDArray[np.bool_], bound: float, error: float) -> Asks[Float | None]:
+def _rival(case: _Case, J: Factored, bound: float, error: float) -> Asks[Float | None]:
     """Another signal for which ‖w r‖² is at most `bound`; None where none was found."""
     problem, far = case.problem, tol.FEW_ERRORS * error
     apart, nearer = max(tol.TWIN_APART, far), max(tol.APART, far)
@@ -520,7 +519,11 @@ def _rival(case: _Case, J: Factored, sure: NDArray[np.bool_], bound: float, erro
         left = case.forms.measure(candidate) - problem.y
         if float(np.sum((J.w * left) ** 2)) <= bound and case.away(candidate) > apart:
             return candidate
-    starts = [] if edges is None else [(problem.completed(each), apart) for each in _parts_turned(case, edges, sure)]
+    starts = (
+        []
+        if edges is None
+        else [(problem.completed(each), apart) for each in _parts_turned(case, J, edges, bound, apart**2 / 4)]
+    )
     starts += [(each, apart) for _, each in case.images()][:1] if problem.gauge == "phase" else []
     # Where the products of coordinates are determined by linear equations, no other signal has them.
     if not (J.normals.determined or (edges is not None and determines(edges.M, J.w))):
@@ -547,20 +550,46 @@ def _other_starts(case: _Case) -> list[Float]:
     return [typical * each for each in (constant, *rng.standard_normal((drawn, n)))]
 
 
-def _parts_turned(case: _Case, edges: Edges, sure: NDArray[np.bool_]) -> list[Float]:
-    """x with the other sign in the heaviest part but one of those that no product that shows ties to the others."""
+def _parts_turned(case: _Case, J: Factored, edges: Edges, bound: float, least: float) -> list[Float]:
+    """x with the other sign in parts that no product that shows ties to the others: a few, the least tied ones first.
+
+    Measurements see the sign between two coordinates by `|x_j|² |x_k|² Σ_i (w_i M_ij)²`. Of the strongest forest that
+    joins all coordinates, a link parts a tree in two. A part is turned if its square is more than `least` of that of x,
+    and if the change by its link is at most that which other values may compensate, but for a tenth, to `bound`.
+    """
     from scipy import sparse
     from scipy.sparse import csgraph
 
     j, k, n = edges.j, edges.k, edges.n
     x = case.gauge.numbers(case.x)
-    shown = sure[:: case.gauge.width]
-    tied = shown[j] & shown[k]
-    graph = sparse.csr_array((np.ones(int(tied.sum())), (j[tied], k[tied])), shape=(n, n))
-    count, part = csgraph.connected_components(graph, directed=False)
-    weight = np.bincount(part, np.abs(x) ** 2, count)
-    if np.count_nonzero(weight) < 2:
-        return []
-    # The farthest away of those that are less than half of x.
-    second = int(np.argsort(-weight, kind="stable")[1])
-    return [case.gauge.coordinates(np.where(part == second, -x, x))]
+    weight = np.abs(x) ** 2
+    seen = np.asarray(edges.M.power(2).T @ J.w**2).reshape(-1)[n:]
+    seen = seen.reshape(-1, j.size).sum(axis=0) * weight[j] * weight[k]
+    largest = max(float(seen.max(initial=0.0)), 1e-300)
+    # The sparse graph takes a length of 0 for no link.
+    lengths = 1 - np.log(np.maximum(seen / largest, 1e-300))
+    forest = csgraph.minimum_spanning_tree(sparse.csr_array((lengths, (j, k)), shape=(n, n)))
+    ties = sparse.csr_array((seen, (j, k)), shape=(n, n))
+    ties, enough = ties + ties.T, least * float(weight.sum())
+    count, part = csgraph.connected_components(forest, directed=False)
+    whole = np.bincount(part, weight, count)
+    heaviest = np.argsort(-whole, kind="stable")
+    turned: list[tuple[float, NDArray[np.bool_]]] = [(0.0, part == p) for p in heaviest[1:] if whole[p] > enough]
+    for p in heaviest[whole[heaviest] > enough]:
+        root = int(np.argmax(np.where(part == p, weight, -1.0)))
+        order, before = csgraph.breadth_first_order(forest, root, directed=False)
+        below = weight.copy()
+        for at in order[:0:-1].tolist():
+            below[before[at]] += below[at]
+        links = order[1:]
+        tie = 16 * np.asarray(ties[before[links], links]).reshape(-1)
+        heavy = np.minimum(below[links], whole[p] - below[links]) > enough
+        weak = np.flatnonzero(heavy & (tol.PART**2 * tie <= bound))
+        for link in weak[np.argsort(tie[weak], kind="stable")][: tol.FEW].tolist():
+            side = np.zeros(n, dtype=bool)
+            side[links[link]] = True
+            for at in links[link + 1 :].tolist():
+                side[at] = side[before[at]]
+            turned.append((float(tie[link]), side))
+    turned.sort(key=lambda each: each[0])
+    return [case.gauge.coordinates(np.where(side, -x, x)) for _, side in turned[: tol.FEW]]

@@ -3,6 +3,7 @@
 lines          x plus any multiple of a vector that nothing sees
 mirrored       −x, where only the linear terms, or a known value, tell it from x
 linear         Qx, for a linear (or antilinear) map Q with Q^T A_i Q = A_i, on the support or on all coordinates
+weak           a part of x with the other sign: nothing couples it to the rest, or nothing that shows
 cancelling     opposite values at two zero coordinates that are measured alike
 moved          x reversed, moved by one, or conjugated
 relabelled     x on other coordinates, some with the other sign
@@ -15,6 +16,7 @@ an invariant subspace, mirrors and shifts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from itertools import combinations, islice
 
@@ -25,6 +27,7 @@ from fastquad.engine.trust.gauge import expand
 from fastquad.engine.trust.search import Candidate, Search
 from fastquad.measurements.contractions import Block, Compress
 from fastquad.numerics import symmetry
+from fastquad.numerics.independence import left_over
 from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.system.deadline import check
 from fastquad.typing import Asks, Float, Indices, Number
@@ -174,6 +177,34 @@ def _mapped(case: Search, where: Indices, rows: Float, W: Float) -> Asks[Iterabl
             yield Candidate(end, support, near=True, freedom=null.shape[1])
 
     return ends()
+
+
+def weak(case: Search) -> Asks[Iterable[Candidate]]:
+    """x with the other sign in parts that are hardly coupled to the rest."""
+    answer, problem = case.answer, case.problem
+    small = case.m * answer.places.size**2 <= tol.LOOK_ENTRIES
+    if case.gauge.count or (case.alone and not case.measure.noisy) or not small:
+        return _NONE
+    block = yield from answer.block()
+    if block is None:
+        return _NONE
+    z, scaled = answer.x[answer.places], block / case.delta[:, None, None]
+    close = tol.FITS * case.likely() * math.sqrt(case.m)
+
+    def found() -> Iterator[Candidate]:
+        for turned in symmetry.turned_at_weakest(scaled, z, tol.FEW):
+            part = np.flatnonzero(turned != z)
+            if np.isin(answer.places[part], problem.known).any():
+                part = np.setdiff1d(np.arange(z.size), part)
+                if np.isin(answer.places[part], problem.known).any():
+                    continue  # known values on both sides tell their signs
+            across, rest = np.delete(scaled[:, part], part, axis=2), np.delete(z, part)
+            change = 4 * np.einsum("ijk,j,k->i", across, z[part], rest, optimize=True)
+            left = float(left_over(case.scaled(answer.columns), change[:, None])[0])
+            if left <= max(close, tol.PART * float(np.linalg.norm(change))):
+                yield Candidate(_other_sign(case, answer.places[part]), answer.S)
+
+    return found()
 
 
 # -- other coordinates -----------------------------------------------------------------------------------------------

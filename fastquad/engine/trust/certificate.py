@@ -124,6 +124,7 @@ _SOURCES = (
     candidates.moved,  # toeplitz, mirror, complex of real matrices
     candidates.linear,  # two blocks, commuting, householder, invariant subspace
     candidates.linear_anywhere,  # reflection off the support, involution
+    candidates.weak,  # banded: a few rows of sparse matrices show no map
     candidates.relabelled,  # exchangeable pair, toeplitz permuted, swapped labels
     subsystem,  # square subsystem, subsystem in a basis
 )

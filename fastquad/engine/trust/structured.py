@@ -20,7 +20,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import answered_by
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
-from fastquad.engine.trust.candidates import cancelling, linear, linear_anywhere, moved, relabelled
+from fastquad.engine.trust.candidates import cancelling, linear, linear_anywhere, moved, relabelled, weak
 from fastquad.engine.trust.certificate import Certificate, certify
 from fastquad.engine.trust.evidence import bits_of
 from fastquad.engine.trust.flat import another_on_flat
@@ -35,7 +35,7 @@ from fastquad.status import Status
 from fastquad.typing import Asks, Float
 
 # The signals that symmetries of A make of x.
-_SYMMETRIES = (linear, linear_anywhere, cancelling, moved, relabelled)
+_SYMMETRIES = (linear, linear_anywhere, weak, cancelling, moved, relabelled)
 
 
 def certify_structured(problem: Problem, prior: Prior, x: Float, entries: Entries | None) -> Asks[Certificate | None]:
