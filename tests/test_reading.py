@@ -69,7 +69,7 @@ def test_a_default_solve_enters_few_files(traced):
 def test_a_default_solve_loads_what_it_uses(traced):
     """The aim is 12,000 lines; it was 29,912."""
     loaded = traced[1]
-    assert sum(map(lines, loaded)) <= 13_100, sorted(loaded)
+    assert sum(map(lines, loaded)) <= 13_000, sorted(loaded)
     others = ("structured", "computed", "disk", "cluster", "decoders", "experiments", "latent", "pursuit/solver")
     assert [file for file in loaded if any(f"/{name}" in file for name in others) and "/trust/" not in file] == []
 
@@ -82,10 +82,8 @@ def test_an_import_loads_no_kind_and_no_method():
 
 def test_the_core_is_an_afternoons_reading():
     """docs/walk.md lists the core in the order in which it is read: at 1,500 lines an hour, four hours.
-
-    50 lines came with the plan that counts time: what a stage may take, and blocks that stay packed.
     """
     core = re.findall(r"^\d+\. `([\w/]+\.py)`", (DOCS / "walk.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(core) >= 15
     assert len(set(core)) == len(core)
-    assert sum(lines(PACKAGE / file) for file in core) <= 5_880
+    assert sum(lines(PACKAGE / file) for file in core) <= 5_800

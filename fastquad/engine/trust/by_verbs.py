@@ -35,7 +35,8 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.steps import End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.certificate import Certificate, Doubt
+from fastquad.engine.trust.certificate import Certificate
+from fastquad.engine.trust.doubt import Doubt
 from fastquad.engine.trust.evidence import against_chance, bits_of, log_choices, short_of
 from fastquad.engine.trust.factored import Factored
 from fastquad.engine.trust.gauge import Gauge

@@ -17,7 +17,7 @@ from fastquad.engine.rounding import exact_enough, explained, small
 from fastquad.engine.steps import Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.by_verbs import doubt_by_verbs
-from fastquad.engine.trust.certificate import Doubt, Missed, doubt_in_noise, missed
+from fastquad.engine.trust.doubt import Doubt, Missed, doubt_in_noise, missed
 from fastquad.engine.trust.residual import widened
 from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.engine.trust.structured import better_values, other_values_fit

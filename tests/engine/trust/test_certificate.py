@@ -11,7 +11,8 @@ from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.requests import answered_by
 from fastquad.engine.trust.answer import Answer, Known
-from fastquad.engine.trust.certificate import certify, missed
+from fastquad.engine.trust.certificate import certify
+from fastquad.engine.trust.doubt import missed
 from fastquad.engine.trust.residual import no_noise
 from fastquad.engine.trust.structured import better_values
 from fastquad.measurements.dense.kept import Kept
