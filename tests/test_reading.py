@@ -81,8 +81,7 @@ def test_an_import_loads_no_kind_and_no_method():
 
 
 def test_the_core_is_an_afternoons_reading():
-    """docs/walk.md lists the core in the order in which it is read: at 1,500 lines an hour, four hours.
-    """
+    """docs/walk.md lists the core in the order in which it is read: at 1,500 lines an hour, four hours."""
     core = re.findall(r"^\d+\. `([\w/]+\.py)`", (DOCS / "walk.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(core) >= 15
     assert len(set(core)) == len(core)
