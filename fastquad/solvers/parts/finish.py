@@ -43,6 +43,7 @@ from fastquad.noise import Gaussian, Noise
 from fastquad.noise.bend import BENT, bend
 from fastquad.numerics import lapack
 from fastquad.numerics.grouping import Groups
+from fastquad.numerics.independence import student
 from fastquad.numerics.levenberg_marquardt import Rule, turned
 from fastquad.numerics.small import with_small_ones
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
@@ -67,8 +68,6 @@ _BENT = 0.2
 # How many times the error of the finish a posterior mean may state before it is known to have stopped short: a choice
 # of coordinates is never better than the mean over all choices. AMP states up to 1.3 times its error. (A guess.)
 _STOPPED_SHORT = 1.5
-# The chance with which an answer may be further than three of its errors from x: what a success claims.
-_TAIL = 1e-3
 # The multiplications of a factorisation of J up to which it takes less than a tenth of a second.
 _FACTORED = 2e8
 # The relative residual that is rounding, whatever the sizes of the rows: nothing is left to fit.
@@ -368,7 +367,7 @@ class _Weighed:
         spread_of = total**2 / max(float(np.sum(cover**2)), 1e-300)
         return cls(
             problem, ended, groups, inside, values, variances, odds, sigma, nats - by_chance,
-            _student(spread_of, freedom), np.einsum("ij,ij->i", Q, Q),
+            student(spread_of, freedom), np.einsum("ij,ij->i", Q, Q),
         )  # fmt: skip
 
     def supported(self) -> tuple[Float, Indices]:
@@ -463,12 +462,3 @@ def _learnt_odds(weighed: list[_Weights], count: int, tau2: float, freedom: floa
         # As if one group had been seen that is zero, and one that is not.
         share, tau2 = (nonzero + 1) / (total + 2), max(square / max(nonzero, 1e-300), 1e-300)
     return odds
-
-
-def _student(f: float, freedom: float) -> float:
-    """By how much the error of f values is larger than that of their covariance, so that three errors are exceeded once
-    in a thousand."""
-    from scipy.special import chdtri, fdtri
-
-    quantile = chdtri(f, _TAIL) / f if math.isinf(freedom) else fdtri(f, freedom, 1 - _TAIL)
-    return max(1.0, math.sqrt(float(quantile)) / 3)
