@@ -15,8 +15,6 @@ from fastquad.typing import Float, Indices
 _SHOWN = 1e-11
 # LAPACK's estimate of the condition number is seldom off by more than this factor.
 _ESTIMATE = 4.0
-# The chance with which an answer may be further than three of its errors from x: what a success claims.
-_TAIL = 1e-3
 
 
 class Gram:
@@ -101,14 +99,3 @@ def standard_errors(columns: Float, gram: Gram, which: Indices) -> Float:
         return np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
     inverse = np.linalg.pinv(columns, rcond=1e-12)
     return np.sqrt(np.einsum("ij,ij->i", inverse, inverse))[which]
-
-
-def student(f: float, freedom: float) -> float:
-    """By how much the error of f values is larger than that of their covariance, so that three errors are exceeded once
-    in a thousand. `freedom` are the degrees by which the level of the noise is known."""
-    from scipy.special import chdtri, fdtri
-
-    if not min(f, freedom) > 0:
-        return 1.0
-    quantile = chdtri(f, _TAIL) / f if math.isinf(freedom) else fdtri(f, freedom, 1 - _TAIL)
-    return max(1.0, math.sqrt(float(quantile)) / 3)

@@ -391,12 +391,13 @@ def judge_factored(problem: Problem, outcome: Outcome) -> Asks[tuple[Status, Out
     """The status of an answer on all coordinates, and the outcome with its errors, its rival and the reason."""
     normals = outcome.normals if isinstance(outcome.normals, Normals) else Normals.of(problem)
     case = _Case(problem, (yield Verbs()), outcome.x)
+    sizes = yield Sizes(case.x)
     eps = float(np.finfo(problem.dtype).eps) if problem.dtype.itemsize < 8 else tol.EPS
-    sizes, exact = yield from _rounded_rows(case, tol.ROUNDED_ROW * eps)
+    exact = bool((np.abs(case.r) <= tol.ROUNDED_ROW * eps * sizes).all())
     told = level(problem)
     scaled = exact or (told is None and not problem.noiseless and problem.noise.given)
     w = rows_scaled(sizes) if scaled else np.ones(problem.m) if told is None else 1 / told
-    outcome = replace(outcome, x=case.x, residual=case.residual, free=problem.n - len(problem.fixed))
+    outcome = replace(outcome, residual=case.residual, free=problem.n - len(problem.fixed))
     if not normals.affordable:
         return Status.UNDECIDED, _noted(outcome, _NO_MATRIX)
     J, directions = yield from Factored.at(normals, case.x, w)
@@ -411,22 +412,6 @@ def judge_factored(problem: Problem, outcome: Outcome) -> Asks[tuple[Status, Out
         found = yield from _in_noise(case, J, outcome, told)
     yield Reread(J.forms.uncharged() + case.forms.uncharged())
     return found
-
-
-def _rounded_rows(case: _Case, share: float) -> Asks[tuple[Float, bool]]:
-    """The sizes of the terms of each row, `|x|^T |Ã_i| |x|`, and whether each fits to this share of it.
-
-    A row may see only coordinates that are rounding, and so have none of its own: then x is left without them.
-    """
-    x, sizes = case.x, (yield Sizes(case.x))
-    tiny = np.abs(x) < tol.TINY * float(np.abs(x).max(initial=0.0))
-    if (np.abs(case.r) <= share * sizes).all() or not x[tiny].any():
-        return sizes, bool((np.abs(case.r) <= share * sizes).all())
-    case.take(np.where(tiny, 0.0, x))
-    if (np.abs(case.r) <= share * (yield Sizes(case.x))).all():
-        return (yield Sizes(np.where(tiny, case.norm / math.sqrt(x.size), x))), True
-    case.take(x)
-    return sizes, False
 
 
 _ENDED = {End.MAX_ITER: Status.MAX_ITER, End.MAX_PASSES: Status.MAX_PASSES, End.MAX_TIME: Status.MAX_TIME}

@@ -21,8 +21,8 @@ from fastquad.engine.trust.local import noisy_measure
 from fastquad.engine.trust.search import Search
 from fastquad.measurements.contractions import Cells, Diagonals
 from fastquad.measurements.dense.kept import Kept
-from fastquad.numerics.independence import student
 from fastquad.numerics.levenberg_marquardt import by_products
+from fastquad.numerics.small import student
 from fastquad.typing import Asks, Float
 
 

@@ -18,7 +18,7 @@ from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
 from fastquad.engine.trust.gauge import expand, squares
 from fastquad.numerics.gram import gram
-from fastquad.numerics.independence import left_over, singular_values_exceed, standard_errors, student
+from fastquad.numerics.independence import left_over, singular_values_exceed, standard_errors
 from fastquad.status import Status
 from fastquad.system.deadline import check
 from fastquad.typing import Float, Indices
@@ -121,6 +121,8 @@ class Local:
 
     def error(self) -> float:
         """The relative error that the tolerances allow."""
+        from fastquad.numerics.small import student
+
         answer = self.answer
         errors = standard_errors(answer.pinned, answer.gram, np.arange(answer.s))
         size = float(np.linalg.norm(errors)) * math.sqrt(float(np.mean(self.delta**2))) / (2 * self.norm)

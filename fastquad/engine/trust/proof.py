@@ -5,10 +5,10 @@ the measurements of x has `z^* S z = Σ μ_i y_i = x^* S x = 0`, so that z is a 
 complex signals, x times a phase). Where the norm of x is measured, the identity is one of the Ã_i.
 
 **How it is found.** A base `B = Σ b_i Ã_i` that is positive definite: the identity where the norm is known, else the
-sum of the matrices that look semidefinite, each with its sign. Then `S = B − M` with `M = Σ λ_i Ã_i` and `M x = B x`, n linear equations
-`W^T λ = B x`. The λ of least norm comes first; if an eigenvalue of S off x is not positive, L-BFGS lowers the soft
-maximum of those of −S (`fastquad.numerics.dual`) along the λ that solve the equations. An evaluation is a weighted sum,
-and the gradient the inner products of all matrices with a density matrix: two passes.
+sum of the matrices that look semidefinite, each with its sign. Then `S = B − M` with `M = Σ λ_i Ã_i` and `M x = B x`, n
+linear equations `W^T λ = B x`. The λ of least norm comes first; if an eigenvalue of S off x is not positive, L-BFGS
+lowers the soft maximum of those of −S (`fastquad.numerics.dual`) along the λ that solve the equations. An evaluation is
+a weighted sum, and the gradient the inner products of all matrices with a density matrix: two passes.
 
 Where the Ã_i span all symmetric matrices (lifting: xx^* is known linearly), B is the identity and `M = x̂x̂^*`.
 

@@ -91,8 +91,7 @@ def certified_radius(problem: Problem, x: Float) -> Asks[Proof | None]:
 
 
 class _Asked(NamedTuple):
-    """The products of x, whether they were read for the proof, and the weights of B, in units of the matrices; None where
-    the norm is known."""
+    """The products of x, whether they were read for the proof, and the weights of B; None where the norm is known."""
 
     W: Float
     read: bool
@@ -139,11 +138,9 @@ def _lifts(problem: Problem) -> bool:
 
 
 def _semidefinite(problem: Problem, W: Float, diagonals: Float, whole: NDArray[np.bool_]) -> Float | None:
-    """The sign of each measurement that may be of a semidefinite matrix, (m,), 0 of others; None if a coordinate has none.
+    """The sign of each measurement that may be of a semidefinite matrix, (m,), else 0; None if a coordinate has none.
 
-    `whole` says of which the diagonal has one sign.
-
-    That of such a matrix has, and `‖Ã x‖² <= λ_max x^T Ã x <= tr(Ã) x^T Ã x` if it is positive.
+    `whole` says of which the diagonal has one sign, and of a positive one `‖Ã x‖² <= λ_max x^T Ã x <= tr(Ã) x^T Ã x`.
     """
     trace = diagonals.sum(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -34,18 +34,17 @@ import numpy as np
 
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
+from fastquad.engine.rounding import exact_enough, nothing_left
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust.evidence import against_chance, log_choices, log_evidence, width_of
-from fastquad.engine.trust.tolerances import SPARE_NATS
-from fastquad.engine.verdict import exact_enough
+from fastquad.engine.trust.tolerances import SPARE_NATS, TINY
 from fastquad.measurements.contractions import Products
 from fastquad.noise import Gaussian, Noise
 from fastquad.noise.bend import BENT, bend
 from fastquad.numerics import lapack
 from fastquad.numerics.grouping import Groups
-from fastquad.numerics.independence import student
 from fastquad.numerics.levenberg_marquardt import Rule, turned
-from fastquad.numerics.small import with_small_ones
+from fastquad.numerics.small import student, with_small_ones
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
 from fastquad.solvers.parts.likelihood import Bottom, bottom
 from fastquad.solvers.parts.noise_fit import FOUND, complete
@@ -70,8 +69,6 @@ _BENT = 0.2
 _STOPPED_SHORT = 1.5
 # The multiplications of a factorisation of J up to which it takes less than a tenth of a second.
 _FACTORED = 2e8
-# The relative residual that is rounding, whatever the sizes of the rows: nothing is left to fit.
-_ROUNDED = 1e-14
 # The measurements to spare from which on what is left tells its growth; the ratio of sizes up to which rows are of one
 # size; and the least size of a row. (Guesses.)
 _FEWEST_SPARE, _ONE_SIZE, _LEAST_SIZE = 8, 2.0, 1e-3
@@ -247,7 +244,7 @@ def ending(problem: Problem, entries: Entries, found: Fit, cache: GrowingBlock, 
 
 def finished(problem: Problem, entries: Entries | None, given: Outcome, cache: GrowingBlock) -> Asks[Outcome]:
     """The outcome of a method, in noise from the bottom of the likelihood if x is better known there."""
-    if exact_enough(problem, given.residual) or not applies(problem):
+    if nothing_left(problem, given.residual) or not applies(problem):
         return given
     found = yield from finish(problem, given.x, np.flatnonzero(given.x), cache)
     return better(given, problem, found)
@@ -258,11 +255,22 @@ def sparser(problem: Problem, given: Outcome) -> Asks[Outcome]:
 
     Where J is large x is left on all coordinates: the finish factors it, m×n numbers.
     """
-    if not factored(problem) or given.residual < _ROUNDED or not applies(problem):
+    if not factored(problem) or not applies(problem):
         return given
+    if nothing_left(problem, given.residual):
+        return (yield from _without_rounding(problem, given))
     found = yield from finish(problem, given.x, np.flatnonzero(given.x), GrowingBlock.within(problem))
     ended = better(given, problem, found)
     return ended if ended.free is not None and ended.free < problem.unknowns - len(problem.fixed) else given
+
+
+def _without_rounding(problem: Problem, given: Outcome) -> Asks[Outcome]:
+    """An exact outcome without the coordinates that are only rounding: rows that see nothing else have none to fit to."""
+    x = np.where(np.abs(given.x) < TINY * float(np.abs(given.x).max(initial=0.0)), 0.0, given.x)
+    if (x == given.x).all():
+        return given
+    left = float(np.linalg.norm((yield Products(x)) @ x - problem.y) / np.linalg.norm(problem.y))
+    return replace(given, x=x, residual=left) if left <= 2 * max(given.residual, lapack.EPS) else given
 
 
 def factored(problem: Problem) -> bool:
