@@ -20,7 +20,6 @@ from fastquad.engine.trust.search import Candidate, Search
 from fastquad.measurements.dense.kept import positions
 from fastquad.numerics.independence import Gram
 from fastquad.numerics.levenberg_marquardt import on_block
-from fastquad.numerics.matching import square_part
 from fastquad.numerics.symmetry import fixed_direction
 from fastquad.typing import Asks, Float, Indices
 
@@ -81,6 +80,8 @@ def _none_to_spare(seen: NDArray[np.bool_], gauge: int) -> Indices:
     """The unknowns without a measurement to spare; the phase is left to the one that is seen most."""
     counts = np.count_nonzero(seen, axis=0)
     unknowns = np.delete(np.arange(counts.size), int(np.argmax(counts)) if gauge else [])
+    from fastquad.numerics.matching import square_part
+
     return unknowns[square_part(seen[:, unknowns])]
 
 

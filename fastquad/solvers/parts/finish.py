@@ -265,7 +265,7 @@ def sparser(problem: Problem, given: Outcome) -> Asks[Outcome]:
 
 
 def _without_rounding(problem: Problem, given: Outcome) -> Asks[Outcome]:
-    """An exact outcome without the coordinates that are only rounding: rows that see nothing else have none to fit to."""
+    """An exact outcome without coordinates that are only rounding, which rows that see nothing else cannot fit."""
     x = np.where(np.abs(given.x) < TINY * float(np.abs(given.x).max(initial=0.0)), 0.0, given.x)
     if (x == given.x).all():
         return given
