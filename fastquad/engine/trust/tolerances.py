@@ -125,7 +125,7 @@ PROOF_LIKELY, PROOF_POSSIBLE = 2.2, 1.5
 
 #: The chance below which a test says that what is left is not noise: at most 2 of 2,000 right answers for each test.
 ALPHA = 1e-3
-#: The largest estimated error of a success: 1 % of true errors exceed twice the estimate, and then stay below .5. And
+#: The largest estimated error of a success: 1 % of true errors exceed twice the estimate, and then stay below 0.5. And
 #: the share of y that a sparse system may leave where no level is given: more may be a wrong valley.
 TRUSTED = 0.25
 #: The same for m <= n without a given level of noise, where many small coordinates of x may look like noise, and among
