@@ -114,10 +114,6 @@ class _Case:
 
     # -- what J sees --------------------------------------------------------------------------------------------------
 
-    def needed(self, delta: Float) -> float:
-        """The change of weighted measurements that is clearly more than the tolerances."""
-        return math.sqrt(self.problem.m) / tol.APART * float(np.max(self.weights * delta))
-
     def full_rank(self, need: float) -> bool:
         """Whether J sees each direction: a change of x by its norm changes the measurements by more than `need`."""
         free = [turned(self.x)] if self.problem.turning else []
@@ -247,10 +243,7 @@ class _Case:
         known = [np.concatenate([self.x, *-G])]
         if self.problem.turning:
             known.append(np.concatenate([turned(self.x) * self.norm, *(turned(g) * self.norm for g in G)]))
-            for t in range(count):
-                phase = np.zeros((count + 1, n))
-                phase[1 + t] = turned(self.x)
-                known.append(phase.reshape(-1))
+            known += [np.kron(each, turned(self.x)) for each in np.eye(count + 1)[1:]]
         without = [np.concatenate([scaled(0.5, each) for each in v.reshape(count + 1, n)]) for v in known]
         average = sum(each.typical(self.rng) for pair in pairs for each in pair) / (count + 1)
         found = krylov.least_eigenvalue(apply, (count + 1) * n, self.rng, without, least**2 * average)
@@ -298,7 +291,7 @@ def _status(case: _Case) -> tuple[Status, str] | None:
         doubt = case.elsewhere(np.full(m, float(np.sqrt(np.mean(delta**2)))), tol.FITS, tol.APART)
     if doubt:
         return Status.AMBIGUOUS, doubt
-    need = case.needed(delta)
+    need = math.sqrt(m) / tol.APART * float(np.max(case.weights * delta))
     if not case.full_rank(need):
         return None
     case.clean()
@@ -324,7 +317,7 @@ def _status_on_support(case: _Case) -> tuple[Status, str] | None:
         return Status.AMBIGUOUS, doubt
     part = replace(problem, n=support.size, prior=None, groups=None, movable=False)
     inner = _Case(part, Within(case.forms, support), case.x[support])
-    need = inner.needed(delta)
+    need = math.sqrt(problem.m) / tol.APART * float(np.max(inner.weights * delta))
     if problem.m <= part.unknowns or not inner.full_rank(need) or not inner.spans(need):
         return None
     case.seen = inner.seen
