@@ -64,7 +64,7 @@ class Entries:
         """A sentence on what is special about the entries; empty if nothing is."""
         said = "" if self.centred else "The entries of A have a common mean, which was removed. "
         if not self.independent:
-            said += "The entries of A are not independent, as AMP and pursuit assume them to be."
+            said += "The entries of A are not independent, but AMP and pursuit assume that they are."
         return said.strip()
 
 

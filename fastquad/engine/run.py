@@ -308,7 +308,9 @@ class Run:
         unread = math.isnan(outcome.residual) and self.best is None
         residual = NOT_READ if unread else f"The relative residual is {outcome.residual:.1e}."
         rival = "`rival` is another signal that fits." if outcome.rival is not None else ""
-        told = "" if status.success else advice(status, self.call._replace(found=bool(outcome.x.any())))
+        squares = self.call.intensities and outcome.residual > self.problem.tol
+        call = self.call._replace(found=bool(outcome.x.any()), intensities=squares)
+        told = "" if status.success else advice(status, call)
         said = [status.sentence, residual, *self.notes, outcome.note, rival, told]
         return " ".join(filter(None, said))
 

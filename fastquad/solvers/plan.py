@@ -379,7 +379,7 @@ class Desk:
             notes.append("AMP was left out: its n×n matrices do not fit in `memory`.")
         if self.could_go_on:
             exact = "" if self.problem.noise.given else ", or noise=0 if y is exact"
-            notes.append(f"A longer search was left out: to allow it, give `max_passes`{exact}.")
+            notes.append(f"The search was a short one: for a longer one give `max_passes`{exact}.")
         explained = best is not None and not self.weighs and (yield from complete(self.problem, best))
         if self.messages is not None and self.messages.best is not None and self.believes and not explained:
             outcome = self.messages.give_up()

@@ -298,7 +298,7 @@ def _status(case: _Case) -> tuple[Status, str] | None:
     if m == problem.unknowns:
         return Status.UNDECIDED, few
     if not case.spans(need):
-        return (Status.UNDECIDED, f"{few} And no more are independent.") if problem.matrix_free else None
+        return (Status.UNDECIDED, f"{few} No more are independent than unknowns.") if problem.matrix_free else None
     if problem.movable:
         return Status.UNDECIDED, _FACTORS
     if not problem.matrix_free and not case.no_linear_twin(0.0):
@@ -456,7 +456,7 @@ def _exact(case: _Case, J: Factored, outcome: Outcome, eps: float) -> Asks[tuple
     # What rounding leaves open: each row is known to what is left of it.
     outcome = _with_errors(case, J, outcome, max(math.sqrt(square / max(1, m - freedom)), eps), None)
     if m <= freedom or not case.spans(0.0, J):
-        few = f"There are {m} measurements for {freedom} unknowns, and no more of them are independent."
+        few = f"There are {m} measurements for {freedom} unknowns: no more independent ones than unknowns."
         return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {few}".strip())
     limit = square + m * (tol.ROUNDED_ROW * eps) ** 2
     case.take(np.where(_sure(case, outcome), case.x, 0.0))

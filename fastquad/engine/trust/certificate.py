@@ -235,7 +235,7 @@ def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
     given, gauge = problem.support, Gauge(problem)
     allowed = np.setdiff1d(np.arange(problem.n) if given is None else given, problem.known)
     unknowns, rank = allowed.size - gauge.count, problem.m
-    few = f"There are fewer measurements ({problem.m}) than unknowns ({allowed.size}): others may measure zero too."
+    few = f"There are fewer measurements ({problem.m}) than unknowns ({allowed.size}): other signals may measure zero."
     rival: Float | None
     if problem.m >= allowed.size:
         diagonals = (yield Diagonals())[:, allowed]

@@ -104,8 +104,8 @@ class Local:
         free = S[weight > tol.PART * weight.max()]
         beside = ", up to a phase" if self.gauge.count else ""
         return (
-            f"The measurements fix {s - len(vectors)} of {s} directions of x on its support{beside}: the "
-            f"{'value' if free.size == 1 else 'values'} of {self.gauge.names(free)} can change and fit as well."
+            f"The measurements fix {s - len(vectors)} of {s} directions of x on its support{beside}. The "
+            f"{'value' if free.size == 1 else 'values'} of {self.gauge.names(free)} may change, and x still fits."
         )
 
     def errors(self) -> tuple[Float, str]:

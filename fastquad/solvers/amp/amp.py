@@ -609,7 +609,7 @@ class Search:
         if self.walk is not None and not self.problem.rank_two:
             second = second_signal(self.walk.S, self.walk.D, best.z, self.problem.turning)
         note = (
-            f"The posterior mean has {best.size} coordinates and a relative error of about {best.error:.2g}; the "
+            f"The posterior mean has {best.size} nonzeros and a relative error of about {best.error:.2g}; the "
             f"noise has a standard deviation of {best.sigma:.3g}."
         )
         if bent:

@@ -79,7 +79,7 @@ _FEWEST_SPARE, _ONE_SIZE, _LEAST_SIZE = 8, 2.0, 1e-3
 # The least diagonal entry of the triangular factor of J, relative to the largest, at which directions are determined.
 _SINGULAR = 1e-10
 
-_GROWS = "The noise grows with the rows of A, as in units of their own: each was weighed by its size."
+_GROWS = "The noise of a measurement grows with the size of its matrix, so this size weighs each measurement."
 
 
 @dataclass(frozen=True)
