@@ -120,8 +120,7 @@ def certify(
     if problem.entries == 1 and problem.m > 1:  # one nonzero measurement determines |x|
         return Certificate(x, residual, Status.EXACT)
     diagonals = yield Diagonals()
-    delta = answer.rounding(diagonals)
-    case = Search(answer, diagonals, delta, exact_measure(problem.m, _apart(answer, delta)), entries)
+    case = Search(answer, diagonals, answer.rounding(diagonals), exact_measure(problem.m), entries)
     shown = answer.outside.size > 0 and (yield from _shown_by_few(case))
     if answer.outside.size and not shown:
         yield from answer.complete()
@@ -150,14 +149,6 @@ def _another(case: Search) -> Asks[str]:
     if case.twin is None:
         doubt = (yield from case.refuted()) or doubt
     return doubt
-
-
-def _apart(answer: Answer, delta: Float) -> float:
-    """How far another signal is at least: farther than what the rounding of A leaves open of any one coordinate."""
-    sizes = np.sort(np.einsum("ij,ij->j", answer.columns, answer.columns))
-    seen = 2 * float(np.linalg.norm(answer.z)) * math.sqrt(float(sizes[sizes.size // 2])) if answer.s else 0.0
-    open_to = math.sqrt(float(delta @ delta)) / max(seen, 1e-300)
-    return min(max(tol.APART, tol.CLEARLY * open_to), tol.APART_IN_NOISE)
 
 
 def _status(case: Search) -> Status:

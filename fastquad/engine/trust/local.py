@@ -40,9 +40,9 @@ class Measure(NamedTuple):
     noisy: bool
 
 
-def exact_measure(m: int, apart: float = tol.APART) -> Measure:
+def exact_measure(m: int) -> Measure:
     """The measure of an answer that fits to rounding."""
-    return Measure(apart, apart, tol.FITS, math.sqrt(m) / apart, noisy=False)
+    return Measure(tol.APART, tol.APART, tol.FITS, math.sqrt(m) / tol.APART, noisy=False)
 
 
 def noisy_measure(apart: float = tol.APART_IN_NOISE) -> Measure:

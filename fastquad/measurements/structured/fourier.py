@@ -260,15 +260,17 @@ class FourierTransform(Transform):
 
     @cached_property
     def rigidity(self) -> float:
-        """By the masks alone, for complex x and all pixels.
+        """By the masks alone, for all pixels, and for real x by `_rigidity_for_real`.
 
         A map Q of signals, linear over the reals, that leaves each |F(m Qv)_k| turns (F m v)_k or its conjugate by a
         phase: with circulants C and C' of each mask m, (Qv)_j sums (C(j−k) m_k v_k + C'(j+k) conj(m_k v_k))/m_j over k.
         For two masks with the ratio ρ, C(s) can only be nonzero if ρ(j)/ρ(j−s) is one number for all j, and C'(t) if
         ρ(j)/conj(ρ(t−j)) is: if the correlations of ρ with itself are as large as ‖ρ‖², at a shift that is not zero.
         """
-        if self.real or self.pixels is not None or self.size != self.masks.shape[1:] or not self.masks.all():
+        if self.pixels is not None or self.size != self.masks.shape[1:] or not self.masks.all():
             return 0.0
+        if self.real:
+            return _rigidity_for_real(self.masks)
         shifted, reflected = np.ones(self.size), np.ones(self.size)
         for mask in self.masks[1:]:
             ratio = mask / self.masks[0]
@@ -318,6 +320,39 @@ class FourierTransform(Transform):
         if self.pixels is not None:
             norms = norms[self.pixels]
         return Unit(FourierTransform(masks, self.size, self._measured, self.real), norms, np.arange(self.m))
+
+
+def _rigidity_for_real(masks: Number) -> float:
+    """The same for real x, and masks of one modulus each up to a common one, g.
+
+    gQ/g is orthogonal then, and with the phases m of any mask its entry at j, k is C(s) m_k/m_j + C'(t)/(m_j m_k) for
+    s = j − k and t = j + k. What it is at j, k beyond that at k, j is so `2 Re C(s) ρ(j)` with ρ(j) = m_k/m_j, unless
+    all ρ(j) of one s lie on a line. For masks 1 and l the cosine of the angle between such vectors is at most
+
+        (|Σ ρ_1 ρ_l| + |Σ ρ_1 conj(ρ_l)|)/√((n − |Σ ρ_1²|)(n − |Σ ρ_l²|))
+
+    and where it is below 1 for some l, C(s) = 0. C'(t) = 0 unless all m_j m_{t−j} lie on a line, and Q is 1 or −1.
+    """
+    sizes = np.abs(masks)
+    sizes = sizes / sizes.mean(axis=tuple(range(1, masks.ndim)), keepdims=True)
+    if np.abs(sizes - sizes[0]).max() > 1e-9 * sizes.max():
+        return 0.0
+    phases, n = masks / np.abs(masks), masks[0].size
+
+    def correlation(f: Number) -> Float:
+        """|Σ_j f(j) conj(f(j − s))| for each shift s."""
+        return np.asarray(np.abs(np.fft.ifftn(np.abs(np.fft.fftn(f)) ** 2)))
+
+    first, cosine = phases[0], np.full(masks.shape[1:], np.inf)
+    own = np.maximum(n - correlation(first**2), 1e-9 * n)
+    for each in phases[1:]:
+        beside = np.maximum(n - correlation(each**2), 1e-9 * n)
+        both = correlation(first * each) + correlation(first * each.conj())
+        cosine = np.minimum(cosine, both / np.sqrt(own * beside))
+    cosine.flat[0] = 0.0
+    # The places with 2j = t say nothing of C'(t).
+    line = np.abs(np.fft.ifftn(np.fft.fftn(first**2) ** 2)) + 2.0**masks.ndim
+    return float(np.clip(1 - max(float(cosine.max()), float(line.max()) / n), 0.0, 1.0))
 
 
 def _symmetry(masks: Number, size: tuple[int, ...]) -> str:
