@@ -476,7 +476,7 @@ class Sweep(Contraction):
 class Factors(Contraction):
     """Answered with a transform B such that `x^T A_i x = ‖B_i x‖²`; None if A has no such factors.
 
-    What is done with it is charged by `fastquad.engine.requests.Reread`, a pass a product.
+    What is done with it is charged by `fastquad.engine.requests.Reread`, one pass per product.
     """
 
     kept = False
@@ -512,7 +512,7 @@ class Shifts(Contraction):
 class Verbs(Contraction):
     """Answered with A as quadratic forms by their functions: `measure`, `along` and `gradient`.
 
-    What is done with them is charged by `fastquad.engine.requests.Reread`, a pass a call.
+    What is done with them is charged by `fastquad.engine.requests.Reread`, one pass per call.
     """
 
     kept = False

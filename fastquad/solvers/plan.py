@@ -182,7 +182,7 @@ def search(problem: Problem, table: tuple[Stage, ...] = PLAN) -> Steps:
                 break
             desk.left = [each for each in desk.left if each.place != stage.place]
             desk.left += [stage] if allowance.over else []
-    # What was left for others that found nothing either goes on now.
+    # Now go on with what was put off for other stages, which found nothing either.
     while outcome is None and desk.left:
         yield Announced(desk.left[0].name)
         outcome = yield from desk.left.pop(0).run(desk)

@@ -412,7 +412,7 @@ def test_a_basis_of_complex_signals(name):
     assert fq.distance(solution.x, x) < 1e-9
     assert "5 nonzero coefficients" in solution.message
     if name == "fourier":
-        with pytest.raises(ValueError, match="`basis` must be real where A or the signal is real"):
+        with pytest.raises(ValueError, match="`basis` must be real if A or the signal is real"):
             fq.solve(H.real, y, prior=fq.Sparse(basis=D))
 
 

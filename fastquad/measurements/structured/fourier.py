@@ -210,7 +210,7 @@ class FourierTensor(FactoredTensor):
 
 
 class FourierTransform(Transform):
-    """B of real signals (n,), or of complex ones as real numbers, Re and Im in turn; two numbers a measurement."""
+    """B of real signals (n,), or of complex ones as real numbers, Re and Im in turn; two numbers per measurement."""
 
     R = 2
     diagonal = True
@@ -390,7 +390,7 @@ def _measured(measured: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.
     chosen = np.asarray(measured)
     if chosen.dtype != np.bool_ or chosen.shape != shape or not chosen.any():
         raise ValueError(
-            f"`measured` must be a boolean array of shape {shape}, one number a mask and pixel, and not all False, got "
-            f"{chosen.dtype} of shape {chosen.shape}."
+            f"`measured` must be a boolean array of shape {shape}, for each pixel behind each mask, and not all False, "
+            f"got {chosen.dtype} of shape {chosen.shape}."
         )
     return None if chosen.all() else np.ascontiguousarray(chosen)
