@@ -10,11 +10,11 @@ rounding), the questions are, in this order,
     span          do the measurements amount to no more independent equations than there are unknowns?
     candidates    does one of the signals of `SOURCES` fit as well?
     flat          does no matrix see a change of x that makes another signal as sparse?
-    refutation    does a descent from another start end at another signal, where such descents are quick?
+    refutation    does a descent from another start end at another signal, if such descents are quick?
     chance        do the measurements take so few values that another signal may fit by chance?
 
 A continuous family of signals shows in the first three, finite ones in the others. Each test has a cheap form that
-proves independence where it is clear, as for random entries; the exact form is used only if that proves nothing.
+proves independence if it is clear, as for random entries; the exact form is used only if that proves nothing.
 
 Under noise (`fastquad.engine.trust.doubt`) δ is the noise, and the same questions are whether the data distinguish x
 from clearly different signals: a tenth of its norm away, and three times the error that the method expects.
@@ -120,8 +120,7 @@ def certify(
     if problem.entries == 1 and problem.m > 1:  # one nonzero measurement determines |x|
         return Certificate(x, residual, Status.EXACT)
     diagonals = yield Diagonals()
-    delta = answer.rounding(diagonals)
-    case = Search(answer, diagonals, delta, exact_measure(problem.m, _apart(answer, delta)), entries)
+    case = Search(answer, diagonals, answer.rounding(diagonals), exact_measure(problem.m), entries)
     shown = answer.outside.size > 0 and (yield from _shown_by_few(case))
     if answer.outside.size and not shown:
         yield from answer.complete()
@@ -152,14 +151,6 @@ def _another(case: Search) -> Asks[str]:
     return doubt
 
 
-def _apart(answer: Answer, delta: Float) -> float:
-    """How far another signal is at least: farther than what the rounding of A leaves open of any one coordinate."""
-    sizes = np.sort(np.einsum("ij,ij->j", answer.columns, answer.columns))
-    seen = 2 * float(np.linalg.norm(answer.z)) * math.sqrt(float(sizes[sizes.size // 2])) if answer.s else 0.0
-    open_to = math.sqrt(float(delta @ delta)) / max(seen, 1e-300)
-    return min(max(tol.APART, tol.CLEARLY * open_to), tol.APART_IN_NOISE)
-
-
 def _status(case: Search) -> Status:
     """What a doubt is worth: a signal that fits as well shows it, or it is only what is not ruled out."""
     return Status.UNDECIDED if case.twin is None else Status.AMBIGUOUS
@@ -168,7 +159,7 @@ def _status(case: Search) -> Status:
 def _shown_by_few(case: Search) -> Asks[bool]:
     """Whether the first few measurements show that no zero coordinate can be another one's, or have any value.
 
-    What tells signals apart in a few measurements does so in all of them. So where W has been read on the support
+    What tells signals apart in a few measurements does so in all of them. So if W has been read on the support
     alone, its rows for a few measurements replace those for all.
     """
     answer, problem = case.answer, case.problem
@@ -201,7 +192,7 @@ def _by_chance(case: Search) -> Asks[str]:
     """Whether chance could explain that x fits, because the measurements can take few values.
 
     Another signal on the support must match every measurement to spare, each of which says as much as it could have
-    taken values. One on other coordinates must match as many, and where the entries of A take few values its products
+    taken values. One on other coordinates must match as many, and if the entries of A take few values its products
     may be those of x: that says less.
     """
     problem, answer, width = case.problem, case.answer, case.gauge.width
@@ -235,7 +226,7 @@ def _continuous(answer: Answer) -> Asks[bool]:
 
 
 def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
-    """The status of x = 0 where all measurements are zero, why another signal may have only zeros, and such a signal.
+    """The status of x = 0 if all measurements are zero, why another signal may have only zeros, and such a signal.
 
     Signals with `x^T A_i x = 0` for all i are few or none if there are at least as many independent equations as
     unknowns. The products of a random vector show whether that holds, and whether the A_i have a common null space; of
@@ -244,7 +235,7 @@ def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
     given, gauge = problem.support, Gauge(problem)
     allowed = np.setdiff1d(np.arange(problem.n) if given is None else given, problem.known)
     unknowns, rank = allowed.size - gauge.count, problem.m
-    few = f"There are fewer measurements ({problem.m}) than unknowns ({allowed.size}): others may measure zero too."
+    few = f"There are fewer measurements ({problem.m}) than unknowns ({allowed.size}): other signals may measure zero."
     rival: Float | None
     if problem.m >= allowed.size:
         diagonals = (yield Diagonals())[:, allowed]

@@ -40,9 +40,9 @@ class Measure(NamedTuple):
     noisy: bool
 
 
-def exact_measure(m: int, apart: float = tol.APART) -> Measure:
+def exact_measure(m: int) -> Measure:
     """The measure of an answer that fits to rounding."""
-    return Measure(apart, apart, tol.FITS, math.sqrt(m) / apart, noisy=False)
+    return Measure(tol.APART, tol.APART, tol.FITS, math.sqrt(m) / tol.APART, noisy=False)
 
 
 def noisy_measure(apart: float = tol.APART_IN_NOISE) -> Measure:
@@ -104,8 +104,8 @@ class Local:
         free = S[weight > tol.PART * weight.max()]
         beside = ", up to a phase" if self.gauge.count else ""
         return (
-            f"The measurements fix {s - len(vectors)} of {s} directions of x on its support{beside}: the "
-            f"{'value' if free.size == 1 else 'values'} of {self.gauge.names(free)} can change and fit as well."
+            f"The measurements fix {s - len(vectors)} of {s} directions of x on its support{beside}. The "
+            f"{'value' if free.size == 1 else 'values'} of {self.gauge.names(free)} may change, and x still fits."
         )
 
     def errors(self) -> tuple[Float, str]:
@@ -134,7 +134,7 @@ class Local:
     def robust_errors(self) -> Float:
         """The standard errors on the support by what each measurement leaves, which may differ from that of others.
 
-        `(W^+) diag(r²/(1 − h)) (W^+)^T/4` with the leverages h (White's estimate, unbiased for equal noise): where
+        `(W^+) diag(r²/(1 − h)) (W^+)^T/4` with the leverages h (White's estimate, unbiased for equal noise): if
         large measurements are noisier than small ones, one level for all would take x for better known than it is.
         """
         check(4.0 * self.answer.columns.size * self.answer.s)

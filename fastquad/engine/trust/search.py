@@ -241,14 +241,14 @@ class Search(Local):
             twin = -twin
         for name, moved in (("reversed", x[::-1]), ("shifted", np.roll(x, 1)), ("shifted", np.roll(x, -1))):
             if apart(twin, moved) <= limit:
-                return f"A is the same {name}, so that x {name} fits as well."
+                return f"A is the same if it is {name}, so x {name} fits as well."
         changed = np.flatnonzero(np.abs(twin - x) > limit * max(float(np.abs(x).max()), 1e-300))
         if changed.size and np.abs(twin[changed] + x[changed]).max() <= limit * max(float(np.abs(x).max()), 1e-300):
             return f"The sign of x at {self.gauge.names(changed)} is free: with the other sign there it fits as well."
         changed = changed if changed.size else np.argsort(-np.abs(twin - x), kind="stable")[: tol.FEW]
-        values = ", ".join(f"{twin[j]:.3g} for {x[j]:.3g} at {j}" for j in changed[: tol.FEW])
-        rest = f", and {changed.size - tol.FEW} more" if changed.size > tol.FEW else ""
-        return f"Another signal, {far:.2g} away, fits as well: {values}{rest}."
+        values = "; ".join(f"{twin[j]:.3g}, not {x[j]:.3g}, at {j}" for j in changed[: tol.FEW])
+        rest = f"; and {changed.size - tol.FEW} more" if changed.size > tol.FEW else ""
+        return f"Another signal, {far:.2g} away, fits as well. It is {values}{rest}."
 
     # -- descents ---------------------------------------------------------------------------------------------
 
