@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum, auto
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -80,6 +78,8 @@ class Search(Local):
         #: What noise moves x by, as a share of it; and a deeper bottom beside x than noise could make.
         self.errors_of_x = math.inf
         self.deeper: Float | None = None
+        #: How many descents came back to x in noise.
+        self.back = 0
         #: Whether a few rows show that no linear map gives a twin; and which coordinates are measured alike.
         self.alone = False
         self.kinds: Any = None
@@ -326,8 +326,7 @@ class Search(Local):
         most = tol.INDEPENDENT_ENTRIES if independent else tol.STRUCTURED_ENTRIES
         # Unless a prior has shrunk it, x is where the descent on its support ends.
         near, better = (self.measure.apart, tol.APART_IN_NOISE) if independent else (0.1, self.measure.nearer)
-        challenge = Challenge(near, better, self.measure.nearer, self.errors_of_x)
-        met, evident = Met.NOTHING, True
+        evident, blur = True, 0.0
         spare = m > answer.allowed.size - self.gauge.count
         # On S descents come back to x more easily: that they do says something only if S is much smaller (a guess).
         few = answer.S if 2 * answer.s <= answer.allowed.size or not spare else answer.allowed
@@ -339,23 +338,46 @@ class Search(Local):
             evident = independent or self._evident(block)
             tries = starts(block.size) if count is None else count
             ends = self.descents(block, everything, where, tries, weak=count is None)
-            met = challenge.meet(self._gains(ends, block, everything, where), self.away, self.rival)
-            if met in (Met.ANOTHER, Met.BETTER):
-                self.twin = challenge.found
-                how = "is far likelier"
-                return self.shown() if met is Met.ANOTHER else f"Another signal, {challenge.away:.2g} away, {how}."
-            if met is Met.AGAIN:
+            doubt, beside = self.met(self._gains(ends, block, everything, where), near, better)
+            if doubt:
+                self.deeper = None
+                return doubt
+            blur = max(blur, beside)
+            if self.back >= tol.RECAPTURES:
                 break
-        self.deeper = challenge.deeper
         if not independent or self.deeper is not None:
-            self.blur = max(self.blur, challenge.blur)
-        if challenge.settled:
+            self.blur = max(self.blur, blur)
+        if self.back >= tol.SEVERAL:
             return ""  # a dozen descents came back to x, and the other valleys that they met are not as likely
         if not evident:
             return _FEW_TO_SPARE
         # Count a residual at the given level of noise as evidence for x, too.
-        sure = independent or problem.noise.given or met is Met.AGAIN
+        sure = independent or problem.noise.given or self.back >= tol.RECAPTURES
         return "" if sure else _NOT_AGAIN
+
+    def met(self, ends: Iterable[tuple[float, Float]], near: float, better: float) -> tuple[str, float]:
+        """Why one of these ends of descents may be right in place of x; else how far those are that are as likely.
+
+        With each comes the evidence for it less that for x. Up to `near` one has come back to x; from `better` on a
+        far likelier signal counts, and nearer ones if noise could not make them likelier: beyond the error of x they
+        are another bottom of its valley.
+        """
+        blur, beyond_noise = 0.0, tol.SPARE_BITS * math.log(2)
+        for gain, found in ends:
+            far = self.away(found)
+            if gain > -tol.SURE and self.rival(found):
+                return self.shown(), blur
+            if gain > tol.SURE and far > (better if gain < beyond_noise else self.measure.nearer):
+                self.twin = found
+                return f"Another signal, {far:.2g} away, is far likelier.", blur
+            if gain > -tol.SURE:
+                blur = max(blur, far)
+            if gain > beyond_noise and far > self.errors_of_x:
+                self.deeper = found
+            self.back += far <= near
+            if self.back >= tol.SEVERAL:
+                break
+        return "", blur
 
     def _gains(
         self, ends: Iterable[Descent], block: Float, everything: Indices, where: Indices
@@ -426,70 +448,6 @@ class Beside:
         z = start @ self.basis
         z[: self.free[0]] = 0.0
         return self.basis @ on_block(self.y, z, self.block, tol.BESIDE, free=self.free).z
-
-
-class Met(Enum):
-    """What the descents met."""
-
-    #: x, often enough.
-    AGAIN = auto()
-    #: Clearly another signal, which is as likely.
-    ANOTHER = auto()
-    #: A signal that is far likelier.
-    BETTER = auto()
-    #: Other valleys, which are not likely.
-    NOTHING = auto()
-
-
-@dataclass
-class Challenge:
-    """Descents in one or more sets of coordinates, and what they met so far.
-
-    `near` is the distance up to which one has come back to x, `better` that from which on a far likelier signal counts,
-    `exact` that of one that is likelier by more than noise could make it, and `errors` what noise moves x by: beyond it
-    such a signal is another bottom of the valley, and not x.
-    """
-
-    near: float
-    better: float
-    exact: float
-    errors: float
-    back: int = 0
-    #: How far the last signal that was met is from x.
-    away: float = 0.0
-    #: That signal.
-    found: Float | None = None
-    #: The same of the farthest signal that is as likely, but is not clearly another.
-    blur: float = 0.0
-    #: A signal in the valley of x that is likelier than noise could make it, but is not clearly another.
-    deeper: Float | None = None
-
-    @property
-    def settled(self) -> bool:
-        """Whether so many descents came back to x that it is the valley."""
-        return self.back >= tol.SEVERAL
-
-    def meet(
-        self,
-        descents: Iterable[tuple[float, Float]],
-        away: Callable[[Float], float],
-        rival: Callable[[Float], bool],
-    ) -> Met:
-        """Look at the ends of descents: the evidence for each signal less that for x, and the signal."""
-        for gain, found in descents:
-            self.found, self.away = found, away(found)
-            if gain > -tol.SURE and rival(found):
-                return Met.ANOTHER
-            if gain > tol.SURE and self.away > (self.better if gain < tol.SPARE_BITS * math.log(2) else self.exact):
-                return Met.BETTER
-            if gain > -tol.SURE:
-                self.blur = max(self.blur, self.away)
-            if gain > tol.SPARE_BITS * math.log(2) and self.away > self.errors:
-                self.deeper = found
-            self.back += self.away <= self.near
-            if self.settled:
-                return Met.AGAIN
-        return Met.AGAIN if self.back >= tol.RECAPTURES else Met.NOTHING
 
 
 def starts(entries: int) -> int:
