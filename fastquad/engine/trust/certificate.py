@@ -127,14 +127,13 @@ def certify(
     doubt = case.jacobian() or case.unseen()
     if doubt:
         yield from case.witness()
-        return Certificate(x, residual, _status(case), doubt, twin=case.twin)
-    status, doubt = (Status.EXACT, "") if shown else case.span()
-    if status is Status.EXACT:
-        doubt = (yield from _another(case)) or (yield from _by_chance(case))
-    if status is Status.EXACT and doubt:
-        status = _status(case)
-    error = case.error() if residual > 1e-12 else 0.0
-    return Certificate(x, residual, status, doubt, error, case.twin)
+    else:
+        doubt = "" if shown else case.span()
+        doubt = doubt or (yield from _another(case)) or (yield from _by_chance(case))
+    if doubt:  # a signal that fits as well shows it, or it is only what is not ruled out
+        status = Status.UNDECIDED if case.twin is None else Status.AMBIGUOUS
+        return Certificate(x, residual, status, doubt, twin=case.twin)
+    return Certificate(x, residual, Status.EXACT, error=case.error() if residual > 1e-12 else 0.0)
 
 
 def _another(case: Search) -> Asks[str]:
@@ -149,11 +148,6 @@ def _another(case: Search) -> Asks[str]:
     if case.twin is None:
         doubt = (yield from case.refuted()) or doubt
     return doubt
-
-
-def _status(case: Search) -> Status:
-    """What a doubt is worth: a signal that fits as well shows it, or it is only what is not ruled out."""
-    return Status.UNDECIDED if case.twin is None else Status.AMBIGUOUS
 
 
 def _shown_by_few(case: Search) -> Asks[bool]:
@@ -178,7 +172,7 @@ def _shown_by_few(case: Search) -> Asks[bool]:
         if not case.sees_all(z, (yield FirstProducts(z, answer.allowed.size + tol.SPARE_ROWS))):
             return False
     yield from answer.look_at(answer.outside[: answer.s + 2])
-    return case.span()[0] is Status.EXACT
+    return not case.span()
 
 
 def _on_first(case: Search, W: Float) -> Search:

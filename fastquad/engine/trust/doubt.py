@@ -96,7 +96,7 @@ def doubt_in_noise(
         case.errors_of_x = tol.FEW_ERRORS * max(expected or 0.0, error)
     case.measure = case.measure._replace(nearer=min(nearer, away))
     if not reason:
-        reason = case.unseen() or case.span()[1]
+        reason = case.unseen() or case.span()
         reason = reason or (yield from case.rivals(SOURCES))
         if not reason and answer.outside.size:
             small = tol.SURE_ERRORS * float(errors.max(initial=0.0))

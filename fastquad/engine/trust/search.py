@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
 from fastquad.engine.trust.evidence import against_chance, evidence_of, likelihood_of
 from fastquad.engine.trust.gauge import apart, expand
-from fastquad.engine.trust.local import Local, Measure
+from fastquad.engine.trust.local import Local, Measure, exact_measure
 from fastquad.measurements.contractions import Block, Products
 from fastquad.measurements.dense.layout import packed_rows
 from fastquad.measurements.dense.packed import PackedTensor
@@ -475,22 +476,16 @@ def searched_everywhere(problem: Problem, entries: Entries | None) -> bool:
 
 def along_free(problem: Problem, x: Float) -> Asks[Float | None]:
     """Another signal with the measurements of x, as there are where x has more free coordinates than measurements."""
-    answer = Answer(problem, np.array(x, dtype=np.float64), (yield Products(x)), np.zeros(problem.m))
-    x, S, norm, target = answer.x, answer.S, float(np.linalg.norm(x)) or 1.0, answer.W @ answer.x
-    v = np.random.default_rng(5).standard_normal(S.size)
+    W = yield Products(x)
+    answer = Answer(replace(problem, y=W @ x), np.array(x, dtype=np.float64), W, np.zeros(problem.m))
+    nothing = np.zeros_like(W)
+    case = Search(answer, nothing, answer.rounding(nothing), exact_measure(problem.m), None)
+    v = np.random.default_rng(5).standard_normal(answer.s)
     directions = answer.gauge.directions(answer.z)
     v -= directions.T @ (directions @ v)
     v -= np.linalg.lstsq(answer.columns, answer.columns @ v, rcond=1e-12)[0]
     size = float(np.linalg.norm(v))
-    if size <= 1e-6 * math.sqrt(max(1, S.size)):
-        return None
-    for share in (1.0, 0.3, 0.1):
-        z = x.copy()
-        z[S] += share * norm / size * v
-        for _ in range(tol.REFIT):
-            W = yield Products(z)
-            r = W @ z - target
-            if float(np.linalg.norm(r)) <= 1e-11 * float(np.linalg.norm(target)):
-                return z
-            z[S] -= 0.5 * np.linalg.lstsq(W[:, S], r, rcond=1e-12)[0]
-    return None
+    if size > tol.NOTHING * math.sqrt(max(1, answer.s)):
+        case.open = [expand(v / size, answer.S, problem.n)]
+        yield from case.witness()
+    return case.twin
