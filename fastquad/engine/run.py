@@ -249,7 +249,7 @@ class Run:
             self.spent = End.MAX_TIME
 
     def _distance(self, x_hat: Float, x: Float) -> float:
-        """`min_± ‖x_hat ∓ x‖/‖x‖`, or `‖x_hat − x‖/‖x‖` where a known value tells the sign."""
+        """`min_± ‖x_hat ∓ x‖/‖x‖`, or `‖x_hat − x‖/‖x‖` if a known value tells the sign."""
         if self.problem.turning:
             both = self.problem.gauge != "phase"
             return distance(x_hat.view(np.complex128), x.view(np.complex128), conjugation=both)
@@ -267,7 +267,7 @@ class Run:
         return State(x, self.n_iter, self.n_passes, step.residual, self.signal)
 
     def _conclude(self, verdict: Verdict) -> None:
-        """Make the solution of a verdict; where nothing is found with a prior, search without it first."""
+        """Make the solution of a verdict; if nothing is found with a prior, search without it first."""
         if self.without_prior is not None and verdict.status in _NOT_FOUND:
             self.with_prior, self.notes = (verdict, self.notes), []
             self.problem, self.steps = self.without_prior()

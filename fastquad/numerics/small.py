@@ -4,9 +4,9 @@ With no more measurements than unknowns nothing tells the small coordinates of a
 How many there are is seen from those just above the least size t that is found. Sizes that decay are spread evenly over
 scales: of c coordinates between t and 4t, the density at size u is c/(u ln 4), and those below t have the square
 
-    ∫_0^t u² c/(u ln 4) du = .36 c t².
+    ∫_0^t u² c/(u ln 4) du = 0.36 c t².
 
-A flat density, as a slab of one width has there, makes .11 c t² of it, which an error estimate by such a slab contains.
+A flat density, as a slab of one width has there, makes 0.11 c t² of it: an error estimate by such a slab contains this.
 Each of the s coordinates that are found has also adapted to what is left of m measurements: as in generalised
 cross-validation, an error that is predicted from what is left grows by 1/(1 − s/m).
 """
@@ -21,7 +21,7 @@ from fastquad.typing import Float
 
 # The number of standard errors from which on coordinates are found.
 _FOUND = 5.0
-# .36 − .11, as above.
+# 0.36 − 0.11, as above.
 _BELOW = 0.25
 
 

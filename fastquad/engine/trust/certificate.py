@@ -10,11 +10,11 @@ rounding), the questions are, in this order,
     span          do the measurements amount to no more independent equations than there are unknowns?
     candidates    does one of the signals of `SOURCES` fit as well?
     flat          does no matrix see a change of x that makes another signal as sparse?
-    refutation    does a descent from another start end at another signal, where such descents are quick?
+    refutation    does a descent from another start end at another signal, if such descents are quick?
     chance        do the measurements take so few values that another signal may fit by chance?
 
 A continuous family of signals shows in the first three, finite ones in the others. Each test has a cheap form that
-proves independence where it is clear, as for random entries; the exact form is used only if that proves nothing.
+proves independence if it is clear, as for random entries; the exact form is used only if that proves nothing.
 
 Under noise (`fastquad.engine.trust.doubt`) δ is the noise, and the same questions are whether the data distinguish x
 from clearly different signals: a tenth of its norm away, and three times the error that the method expects.
@@ -153,7 +153,7 @@ def _another(case: Search) -> Asks[str]:
 def _shown_by_few(case: Search) -> Asks[bool]:
     """Whether the first few measurements show that no zero coordinate can be another one's, or have any value.
 
-    What tells signals apart in a few measurements does so in all of them. So where W has been read on the support
+    What tells signals apart in a few measurements does so in all of them. So if W has been read on the support
     alone, its rows for a few measurements replace those for all.
     """
     answer, problem = case.answer, case.problem
@@ -186,7 +186,7 @@ def _by_chance(case: Search) -> Asks[str]:
     """Whether chance could explain that x fits, because the measurements can take few values.
 
     Another signal on the support must match every measurement to spare, each of which says as much as it could have
-    taken values. One on other coordinates must match as many, and where the entries of A take few values its products
+    taken values. One on other coordinates must match as many, and if the entries of A take few values its products
     may be those of x: that says less.
     """
     problem, answer, width = case.problem, case.answer, case.gauge.width
@@ -220,7 +220,7 @@ def _continuous(answer: Answer) -> Asks[bool]:
 
 
 def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
-    """The status of x = 0 where all measurements are zero, why another signal may have only zeros, and such a signal.
+    """The status of x = 0 if all measurements are zero, why another signal may have only zeros, and such a signal.
 
     Signals with `x^T A_i x = 0` for all i are few or none if there are at least as many independent equations as
     unknowns. The products of a random vector show whether that holds, and whether the A_i have a common null space; of

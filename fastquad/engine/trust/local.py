@@ -133,7 +133,7 @@ class Local:
     def robust_errors(self) -> Float:
         """The standard errors on the support by what each measurement leaves, which may differ from that of others.
 
-        `(W^+) diag(r²/(1 − h)) (W^+)^T/4` with the leverages h (White's estimate, unbiased for equal noise): where
+        `(W^+) diag(r²/(1 − h)) (W^+)^T/4` with the leverages h (White's estimate, unbiased for equal noise): if
         large measurements are noisier than small ones, one level for all would take x for better known than it is.
         """
         check(4.0 * self.answer.columns.size * self.answer.s)

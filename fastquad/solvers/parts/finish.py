@@ -53,7 +53,7 @@ from fastquad.typing import Asks, Float, Indices
 # Where a step would move x by less than a hundredth of its standard errors: lower the square of the residual, in units
 # of its level, by less than 1e-4.
 _HUNDREDTH = 1e-4
-# The largest number of supports that are tried: of 480 finishes, noise 1e-9 to .3, all but 2 ended within 6. (A guess
+# The largest number of supports that are tried: of 480 finishes, noise 1e-9 to 0.3, all but 2 ended within 6. (A guess
 # of what is worth trying: the last one is taken.)
 _ROUNDS = 8
 # The share of the squared error by undecided coordinates up to which no other estimate is much better. A guess: the
@@ -61,8 +61,8 @@ _ROUNDS = 8
 _DECIDED = 0.1
 # Steps of EM for the share of nonzero coordinates and their size: more change no odds by a tenth. (A guess.)
 _LEARNING = 20
-# The error from which on the likelihood bends within it: of 306 finishes, noise .1 to 1.5, the median of the true error
-# over the stated one was 1.0 to 1.1 below, 1.2 above .25 and 1.5 above .35.
+# The error from which on the likelihood bends within it: of 306 finishes, noise 0.1 to 1.5, the median of the true over
+# the stated error was 1.0 to 1.1 below, 1.2 above 0.25 and 1.5 above 0.35.
 _BENT = 0.2
 # How many times the error of the finish a posterior mean may state before it is known to have stopped short: a choice
 # of coordinates is never better than the mean over all choices. AMP states up to 1.3 times its error. (A guess.)
