@@ -15,8 +15,8 @@ from fastquad.engine.driver import finish
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.trust import residual
+from fastquad.engine.trust.doubt import _met
 from fastquad.engine.trust.local import noisy_measure
-from fastquad.engine.trust.search import Search
 from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.engine.trust.structured import other_values_fit
 from fastquad.measurements.contractions import Diagonals, FirstProducts, Products, WeightedSum
@@ -286,7 +286,7 @@ def met(descents):
         measure=noisy_measure(0.002), errors_of_x=0.001, back=0, deeper=None, twin=None, shown=lambda: "another",
         away=lambda x: float(x[0]), rival=lambda x: x[0] > 0.5,
     )  # fmt: skip
-    doubt, blur = Search.met(case, ends, near=0.1, better=0.01)
+    doubt, blur = _met(case, ends, near=0.1, better=0.01)
     return doubt, blur, case.back
 
 

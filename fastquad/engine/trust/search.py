@@ -5,9 +5,6 @@ Levenberg–Marquardt: from random signals, from signals beside x, and from x wi
 Some x have a twin although A has no symmetry: where two parts of x are coupled in a way that adds up to zero, say.
 Nothing finds all of these but descents; where a twin was planted among random matrices, they find it in 98 or 99 of 100
 problems.
-
-In noise a fit in a wrong valley may leave what looks like noise. If a dozen descents come back to x, it is the valley;
-else many more are made, as long as they are cheap, because the right one may attract only one start in fifty.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
-from fastquad.engine.trust.evidence import against_chance, evidence_of, likelihood_of
+from fastquad.engine.trust.evidence import against_chance, evidence_of
 from fastquad.engine.trust.gauge import apart, expand
 from fastquad.engine.trust.local import Local, Measure, exact_measure
 from fastquad.measurements.contractions import Block, Products
@@ -35,11 +32,6 @@ from fastquad.numerics.levenberg_marquardt import Descent, on_block
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.system.deadline import check
 from fastquad.typing import Asks, Float, Indices
-
-_NOT_AGAIN = "Searches from other starts do not return to x, so it may be one of several solutions."
-_FEW_TO_SPARE = (
-    "There are hardly more measurements than unknowns, so a signal with other signs may fit as well by chance."
-)
 
 
 class Candidate(NamedTuple):
@@ -135,7 +127,7 @@ class Search(Local):
             least = self.answer.evidence - tol.SURE
             if support.size <= self.answer.s or evidence_of(self.problem, twin, W, r, support) > least:
                 return twin
-            kept = support[np.abs(twin[support]) > tol.FEW_ERRORS * self._errors_of(W[:, support])]
+            kept = support[np.abs(twin[support]) > tol.FEW_ERRORS * self.errors_of(W[:, support])]
             if not 0 < kept.size < support.size:
                 return None
             start = self.problem.completed(expand(twin[kept], kept, twin.size))
@@ -308,131 +300,10 @@ class Search(Local):
             return ""
         return ""
 
-    def challenged(self, independent: bool) -> Asks[str]:
-        """Why x may be in the wrong valley; empty if random starts come back to it, and find nothing that fits as well.
-
-        For `independent` entries the method separates signal from noise; elsewhere a fit in the wrong valley may leave
-        what looks like noise, and the only evidence for x is that random starts find it again.
-        """
-        answer, problem, m = self.answer, self.problem, self.m
-        nats, by_chance = against_chance(problem, answer.s, problem.sigma or float(np.median(self.delta)))
-        if independent and nats < by_chance + tol.SPARE_NATS:
-            return _FEW_TO_SPARE
-        count = None
-        if independent and nats > tol.BEYOND_CHANCE * (by_chance + tol.SPARE_NATS):
-            # Chance does not explain x, only a planted twin could: it is looked for as that of an exact answer.
-            count = to_refute(m, answer.allowed.size, answer.s, independent=True)
-            if count == 0:
-                return ""
-        most = tol.INDEPENDENT_ENTRIES if independent else tol.STRUCTURED_ENTRIES
-        # Unless a prior has shrunk it, x is where the descent on its support ends.
-        near, better = (self.measure.apart, tol.APART_IN_NOISE) if independent else (0.1, self.measure.nearer)
-        evident, blur = True, 0.0
-        spare = m > answer.allowed.size - self.gauge.count
-        # On S descents come back to x more easily: that they do says something only if S is much smaller (a guess).
-        few = answer.S if 2 * answer.s <= answer.allowed.size or not spare else answer.allowed
-        for where in (answer.allowed, few) if spare else (few,):
-            everything = np.union1d(where, problem.known)
-            if m * everything.size**2 > most or where.size - self.gauge.count >= m:
-                return ""
-            block = yield Block(everything)
-            evident = independent or self._evident(block)
-            tries = starts(block.size) if count is None else count
-            ends = self.descents(block, everything, where, tries, weak=count is None)
-            doubt, beside = self.met(self._gains(ends, block, everything, where), near, better)
-            if doubt:
-                self.deeper = None
-                return doubt
-            blur = max(blur, beside)
-            if self.back >= tol.RECAPTURES:
-                break
-        if not independent or self.deeper is not None:
-            self.blur = max(self.blur, blur)
-        if self.back >= tol.SEVERAL:
-            return ""  # a dozen descents came back to x, and the other valleys that they met are not as likely
-        if not evident:
-            return _FEW_TO_SPARE
-        # Count a residual at the given level of noise as evidence for x, too.
-        sure = independent or problem.noise.given or self.back >= tol.RECAPTURES
-        return "" if sure else _NOT_AGAIN
-
-    def met(self, ends: Iterable[tuple[float, Float]], near: float, better: float) -> tuple[str, float]:
-        """Why one of these ends of descents may be right in place of x; else how far those are that are as likely.
-
-        With each comes the evidence for it less that for x. Up to `near` one has come back to x; from `better` on a
-        far likelier signal counts, and nearer ones if noise could not make them likelier: beyond the error of x they
-        are another bottom of its valley.
-        """
-        blur, beyond_noise = 0.0, tol.SPARE_BITS * math.log(2)
-        for gain, found in ends:
-            far = self.away(found)
-            if gain > -tol.SURE and self.rival(found):
-                return self.shown(), blur
-            if gain > tol.SURE and far > (better if gain < beyond_noise else self.measure.nearer):
-                self.twin = found
-                return f"Another signal, {far:.2g} away, is far likelier.", blur
-            if gain > -tol.SURE:
-                blur = max(blur, far)
-            if gain > beyond_noise and far > self.errors_of_x:
-                self.deeper = found
-            self.back += far <= near
-            if self.back >= tol.SEVERAL:
-                break
-        return "", blur
-
-    def _gains(
-        self, ends: Iterable[Descent], block: Float, everything: Indices, where: Indices
-    ) -> Iterator[tuple[float, Float]]:
-        """The evidence for the end of each descent less that for x, and the end; `where` was fitted.
-
-        Of an end on all coordinates those that are no more than their errors are zero: twins are as sparse as x.
-        """
-        for descent in ends:
-            gained = self._gained(descent, everything, where)
-            kept = np.flatnonzero(np.abs(descent.z) > tol.FEW_ERRORS * self._errors_of(descent.W))
-            if self.answer.s < where.size and self.gauge.width == 1 and 0 < kept.size < where.size:
-                start = np.zeros_like(descent.z)
-                start[kept] = descent.z[kept]
-                fewer = on_block(self.problem.y, start, block, tol.CHALLENGE, free=kept)
-                gained = max(gained, self._gained(fewer, everything, everything[kept]), key=lambda pair: pair[0])
-            yield gained
-
-    def _gained(self, descent: Descent, everything: Indices, where: Indices) -> tuple[float, Float]:
-        """The evidence for the end of a descent less that for x, and the end.
-
-        A signal with no more free numbers than x that fits as well is as likely: the rest of the evidence weighs how
-        large each is and how clearly seen, of which nothing was told. Two signals with the same measurements leave
-        different parts of their noise: the logarithms of their likelihoods differ by √(f(1 − f/m)), the deviation of a
-        difference of two projections of it on f of m dimensions.
-        """
-        found = expand(descent.z, everything, self.problem.n)
-        W = np.zeros((self.m, self.problem.n))
-        W[:, everything] = descent.W
-        gain = evidence_of(self.problem, found, W, descent.r, where) - self.answer.evidence
-        f = where.size
-        if f <= self.answer.s:
-            fit = likelihood_of(self.problem, descent.r, f) - likelihood_of(self.problem, self.answer.r, f)
-            gain = max(gain, min(0.0, fit + tol.FEW_ERRORS * math.sqrt(f * (1 - f / self.m))))
-        return gain, found
-
-    def _errors_of(self, W: Float) -> Float:
+    def errors_of(self, W: Float) -> Float:
         """The standard errors of a signal with these products."""
         J = 2 * W / self.delta[:, None]
         return np.sqrt(np.maximum(np.diagonal(np.linalg.pinv(J.T @ J, hermitian=True)), 0.0))
-
-    def _evident(self, block: Float) -> bool:
-        """Whether it is evidence for x that it leaves no more than noise, where the matrices depend on each other.
-
-        A random signal of the norm of x has measurements of about `√2 ‖x‖² ‖Ã_i‖/n`, in units of the noise; their
-        principal components replace the equations. The s largest are what x was fitted to. If the level is not given,
-        it is what x leaves: a wrong x that is near the right one leaves a part of each component, which is no noise.
-        """
-        flat = block.reshape(len(block), -1) * (math.sqrt(2) * self.norm**2 / block.shape[1] / self.delta[:, None])
-        values = np.linalg.eigvalsh(flat @ flat.T if len(flat) < flat.shape[1] else flat.T @ flat)
-        spare = np.sort(values)[::-1][self.answer.unknowns :]
-        least = 1.0 if self.problem.noise.given else tol.CLEARLY_ANOTHER**-2
-        signs = 0.0 if self.problem.fixed else self.answer.s / self.gauge.width * math.log(2)
-        return 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()) > signs + tol.SPARE_NATS
 
 
 class Beside:
@@ -449,11 +320,6 @@ class Beside:
         z = start @ self.basis
         z[: self.free[0]] = 0.0
         return self.basis @ on_block(self.y, z, self.block, tol.BESIDE, free=self.free).z
-
-
-def starts(entries: int) -> int:
-    """How many random starts to take in noise on a block of this many entries."""
-    return int(min(max(tol.READ_IN_A_STEP // max(entries, 1), tol.STARTS[0]), tol.STARTS[1]))
 
 
 def to_refute(m: int, n: int, s: int, *, independent: bool) -> int:
