@@ -224,17 +224,10 @@ class Search(Local):
         assert self.twin is not None
         far, limit = self.away(self.twin), self.measure.apart
         if self.gauge.count:
-            z = self.gauge.numbers(self.answer.x)
-            for said, image in (("conjugated", z.conj()), ("reversed", z[::-1]), ("moved by one", np.roll(z, 1))):
-                if self.gauge.away(self.gauge.coordinates(image), self.twin) <= limit:
-                    return f"x {said} fits as well."
             return f"Another signal, {far:.2g} away, fits as well."
         x, twin = self.answer.x, self.twin
         if not self.problem.fixed and float(np.linalg.norm(x + twin)) < float(np.linalg.norm(x - twin)):
             twin = -twin
-        for name, moved in (("reversed", x[::-1]), ("shifted", np.roll(x, 1)), ("shifted", np.roll(x, -1))):
-            if apart(twin, moved) <= limit:
-                return f"A is the same if it is {name}, so x {name} fits as well."
         changed = np.flatnonzero(np.abs(twin - x) > limit * max(float(np.abs(x).max()), 1e-300))
         if changed.size and np.abs(twin[changed] + x[changed]).max() <= limit * max(float(np.abs(x).max()), 1e-300):
             return f"The sign of x at {self.gauge.names(changed)} is free: with the other sign there it fits as well."
