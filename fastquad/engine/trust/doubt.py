@@ -22,6 +22,7 @@ from fastquad.engine.trust.search import Search
 from fastquad.measurements.contractions import Cells, Diagonals
 from fastquad.measurements.dense.kept import Kept
 from fastquad.numerics.levenberg_marquardt import by_products
+from fastquad.numerics.small import student
 from fastquad.typing import Asks, Float
 
 
@@ -90,7 +91,8 @@ def doubt_in_noise(
     # Ignore coordinates that are hardly seen in the norm of x: they may be noise.
     sure = float(np.linalg.norm(answer.z[case.sure]))
     norm = case.norm if sure > tol.CLEARLY_ANOTHER * case.norm else max(sure, 1e-3 * case.norm)
-    error = float(np.linalg.norm(errors)) / norm
+    freedom = math.inf if problem.noise.given else max(1, m - answer.unknowns)
+    error = float(np.linalg.norm(errors)) / norm * student(case.degrees, freedom)
     nearer = max(tol.TWIN_APART, tol.FEW_ERRORS / 2 * max(expected or 0.0, error))
     if answer.settled(sigma):
         case.errors_of_x = tol.FEW_ERRORS * max(expected or 0.0, error)

@@ -327,7 +327,7 @@ class Search(Local):
         # Unless a prior has shrunk it, x is where the descent on its support ends.
         near, better = (self.measure.apart, tol.APART_IN_NOISE) if independent else (0.1, self.measure.nearer)
         challenge = Challenge(near, better, self.measure.nearer, self.errors_of_x)
-        met, evident = Met.NOTHING, True
+        met, evident = Met.NOTHING, math.inf
         spare = m > answer.allowed.size - self.gauge.count
         # On S descents come back to x more easily: that they do says something only if S is much smaller (a guess).
         few = answer.S if 2 * answer.s <= answer.allowed.size or not spare else answer.allowed
@@ -336,7 +336,7 @@ class Search(Local):
             if m * everything.size**2 > most or where.size - self.gauge.count >= m:
                 return ""
             block = yield Block(everything)
-            evident = independent or self._evident(block)
+            evident = math.inf if independent else self._evident(block)
             tries = starts(block.size) if count is None else count
             ends = self.descents(block, everything, where, tries, weak=count is None)
             met = challenge.meet(self._gains(ends, block, everything, where), self.away, self.rival)
@@ -351,10 +351,10 @@ class Search(Local):
             self.blur = max(self.blur, challenge.blur)
         if challenge.settled:
             return ""  # a dozen descents came back to x, and the other valleys that they met are not as likely
-        if not evident:
+        if evident < 1.0:
             return _FEW_TO_SPARE
-        # Count a residual at the given level of noise as evidence for x, too.
-        sure = independent or problem.noise.given or met is Met.AGAIN
+        # Count a residual at the given level of noise as evidence for x, too; chance does not explain x if it is clear.
+        sure = evident > tol.BEYOND_CHANCE or problem.noise.given or met is Met.AGAIN
         return "" if sure else _NOT_AGAIN
 
     def _gains(
@@ -397,8 +397,9 @@ class Search(Local):
         J = 2 * W / self.delta[:, None]
         return np.sqrt(np.maximum(np.diagonal(np.linalg.pinv(J.T @ J, hermitian=True)), 0.0))
 
-    def _evident(self, block: Float) -> bool:
-        """Whether it is evidence for x that it leaves no more than noise, where the matrices depend on each other.
+    def _evident(self, block: Float) -> float:
+        """How clearly x leaves no more than noise, as a multiple of what chance explains, where the matrices depend on
+        each other.
 
         A random signal of the norm of x has measurements of about `√2 ‖x‖² ‖Ã_i‖/n`, in units of the noise; their
         principal components replace the equations. The s largest are what x was fitted to. If the level is not given,
@@ -409,7 +410,7 @@ class Search(Local):
         spare = np.sort(values)[::-1][self.answer.unknowns :]
         least = 1.0 if self.problem.noise.given else tol.CLEARLY_ANOTHER**-2
         signs = 0.0 if self.problem.fixed else self.answer.s / self.gauge.width * math.log(2)
-        return 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()) > signs + tol.SPARE_NATS
+        return 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()) / (signs + tol.SPARE_NATS)
 
 
 class Beside:
