@@ -32,9 +32,9 @@ import numpy as np
 from fastquad.engine.cost import MULTIPLY_ADDS, Allowance
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
+from fastquad.engine.rounding import nothing_left, products_affordable
 from fastquad.engine.steps import End, Note, Outcome, Steps
 from fastquad.engine.steps import Stage as Announced
-from fastquad.engine.verdict import exact_enough, products_affordable
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
@@ -188,7 +188,7 @@ def search(problem: Problem, table: tuple[Stage, ...] = PLAN) -> Steps:
         outcome = yield from desk.left.pop(0).run(desk)
     if outcome is None:
         outcome = yield from desk.give_up()
-    if not desk.looked or exact_enough(problem, outcome.residual):
+    if not desk.looked or nothing_left(problem, outcome.residual):
         return outcome
     from fastquad.solvers.parts.finish import finished
 

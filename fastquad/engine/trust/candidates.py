@@ -100,7 +100,9 @@ def linear_anywhere(case: Search) -> Asks[Iterable[Candidate]]:
     if block is None:
         return _NONE
     W = block @ answer.x[everything]
-    rows = block[:, _largest_rows(case, everything, symmetry.rows_needed(case.m, everything.size) + 3)]
+    needed = symmetry.rows_needed(case.m, everything.size)
+    # In noise the equations of independent rows must be clear: with hardly more than unknowns they are not.
+    rows = block[:, _largest_rows(case, everything, 4 * needed if noisy else needed + 3)]
     return (yield from _mapped(case, everything, rows, W))
 
 

@@ -35,7 +35,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.trust import candidates
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer, Known
-from fastquad.engine.trust.evidence import bits_of, log_choices, repeated_bits, short_of
+from fastquad.engine.trust.evidence import bits_of, log_choices, product_bits, short_of
 from fastquad.engine.trust.local import exact_measure
 from fastquad.engine.trust.search import (
     Candidate,
@@ -190,12 +190,13 @@ def _by_chance(case: Search) -> Asks[str]:
     n = n if case.gauge.count else answer.allowed.size
     if case.entries is None:
         case.entries = yield from sample_entries(problem)
-    bits = np.sort(bits_of(problem.y, answer.residual))
+    bits = bits_of(problem.y, answer.residual)
     if math.isfinite(case.entries.bits) and s < n and not (yield from _continuous(answer)):
-        V = answer.columns - answer.z * case.diagonals[:, answer.S]
+        # Relative signs are in the products with the others; of one coordinate alone there is but its square.
+        V = answer.columns - answer.z * case.diagonals[:, answer.S] if s > 1 else answer.columns
         V = np.sqrt(np.sum(V.reshape(problem.m, -1, width) ** 2, axis=2)) if width > 1 else V
-        bits = np.minimum(bits, repeated_bits(V, float(np.abs(answer.z).max(initial=0.0))))
-    return short_of(bits, answer.unknowns, width, log_choices(n, s))
+        bits = np.minimum(bits, product_bits(V))
+    return short_of(np.sort(bits), answer.unknowns, width, log_choices(n, s))
 
 
 def _continuous(answer: Answer) -> Asks[bool]:

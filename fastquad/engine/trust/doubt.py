@@ -27,6 +27,7 @@ from fastquad.engine.trust.search import Search, to_refute
 from fastquad.measurements.contractions import Block, Cells, Diagonals
 from fastquad.measurements.dense.kept import Kept
 from fastquad.numerics.levenberg_marquardt import Descent, by_products, on_block
+from fastquad.numerics.small import student
 from fastquad.typing import Asks, Float, Indices
 
 _NOT_AGAIN = "Searches from other starts do not return to x, so it may be one of several solutions."
@@ -100,7 +101,8 @@ def doubt_in_noise(
     # Ignore coordinates that are hardly seen in the norm of x: they may be noise.
     sure = float(np.linalg.norm(answer.z[case.sure]))
     norm = case.norm if sure > tol.CLEARLY_ANOTHER * case.norm else max(sure, 1e-3 * case.norm)
-    error = float(np.linalg.norm(errors)) / norm
+    freedom = math.inf if problem.noise.given else max(1, m - answer.unknowns)
+    error = float(np.linalg.norm(errors)) / norm * student(case.degrees, freedom)
     nearer = max(tol.TWIN_APART, tol.FEW_ERRORS / 2 * max(expected or 0.0, error))
     if answer.settled(sigma):
         case.errors_of_x = tol.FEW_ERRORS * max(expected or 0.0, error)
@@ -144,7 +146,7 @@ def _challenged(case: Search, independent: bool) -> Asks[str]:
     most = tol.INDEPENDENT_ENTRIES if independent else tol.STRUCTURED_ENTRIES
     # Unless a prior has shrunk it, x is where the descent on its support ends.
     near, better = (case.measure.apart, tol.APART_IN_NOISE) if independent else (0.1, case.measure.nearer)
-    evident, blur = True, 0.0
+    evident, blur = math.inf, 0.0
     spare = m > answer.allowed.size - case.gauge.count
     # On S descents come back to x more easily: that they do says something only if S is much smaller (a guess).
     few = answer.S if 2 * answer.s <= answer.allowed.size or not spare else answer.allowed
@@ -153,7 +155,7 @@ def _challenged(case: Search, independent: bool) -> Asks[str]:
         if m * everything.size**2 > most or where.size - case.gauge.count >= m:
             return ""
         block = yield Block(everything)
-        evident = independent or _evident(case, block)
+        evident = math.inf if independent else _evident(case, block)
         tries = starts(block.size) if count is None else count
         ends = case.descents(block, everything, where, tries, weak=count is None)
         doubt, beside = _met(case, _gains(case, ends, block, everything, where), near, better)
@@ -167,10 +169,10 @@ def _challenged(case: Search, independent: bool) -> Asks[str]:
         case.blur = max(case.blur, blur)
     if case.back >= tol.SEVERAL:
         return ""  # a dozen descents came back to x, and the other valleys that they met are not as likely
-    if not evident:
+    if evident < 1.0:
         return _FEW_TO_SPARE
-    # Count a residual at the given level of noise as evidence for x, too.
-    sure = independent or problem.noise.given or case.back >= tol.RECAPTURES
+    # Count a residual at the given level of noise as evidence for x, too; chance does not explain x if it is clear.
+    sure = evident > tol.BEYOND_CHANCE or problem.noise.given or case.back >= tol.RECAPTURES
     return "" if sure else _NOT_AGAIN
 
 
@@ -236,8 +238,9 @@ def _gained(case: Search, descent: Descent, everything: Indices, where: Indices)
     return gain, found
 
 
-def _evident(case: Search, block: Float) -> bool:
-    """Whether it is evidence for x that it leaves no more than noise, where the matrices depend on each other.
+def _evident(case: Search, block: Float) -> float:
+    """How clearly x leaves no more than noise, as a multiple of what chance explains, where the matrices depend on each
+    other.
 
     A random signal of the norm of x has measurements of about `√2 ‖x‖² ‖Ã_i‖/n`, in units of the noise; their
     principal components replace the equations. The s largest are what x was fitted to. If the level is not given,
@@ -248,7 +251,7 @@ def _evident(case: Search, block: Float) -> bool:
     spare = np.sort(values)[::-1][case.answer.unknowns :]
     least = 1.0 if case.problem.noise.given else tol.CLEARLY_ANOTHER**-2
     signs = 0.0 if case.problem.fixed else case.answer.s / case.gauge.width * math.log(2)
-    return 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()) > signs + tol.SPARE_NATS
+    return 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()) / (signs + tol.SPARE_NATS)
 
 
 def starts(entries: int) -> int:

@@ -61,8 +61,8 @@ class Local:
         self.norm = float(np.linalg.norm(answer.z)) or 1.0
         #: Directions, (n,), along which x may move and fit as well.
         self.open: list[Float] = []
-        #: The upper 95 % of the error under noise, as a multiple of it.
-        self.uncertainty = 1.0
+        #: The upper 95 % of the error under noise, as a multiple of it; and how many directions make it up.
+        self.uncertainty, self.degrees = 1.0, 0.0
 
     @property
     def m(self) -> int:
@@ -113,16 +113,20 @@ class Local:
         inverse = 1 / np.maximum(seen, 1e-6)
         errors = self.norm * np.sqrt(((vectors * inverse[:, None]) ** 2).sum(axis=0))
         # The square of the error is about a χ², with as many degrees as there are directions that make it up.
-        degrees = float(np.sum(inverse**2)) ** 2 / max(float(np.sum(inverse**4)), 1e-300)
+        self.degrees = degrees = float(np.sum(inverse**2)) ** 2 / max(float(np.sum(inverse**4)), 1e-300)
         self.uncertainty = (1 - 2 / (9 * degrees) + 1.645 * math.sqrt(2 / (9 * degrees))) ** 1.5 if degrees else 1.0
         # Name the directions along which the noise moves x by its whole norm.
         return errors, self._unseen_directions(vectors[seen < 1.0])
 
     def error(self) -> float:
         """The relative error that the tolerances allow."""
+        from fastquad.numerics.small import student
+
         answer = self.answer
         errors = standard_errors(answer.pinned, answer.gram, np.arange(answer.s))
-        return float(np.linalg.norm(errors)) * math.sqrt(float(np.mean(self.delta**2))) / (2 * self.norm)
+        size = float(np.linalg.norm(errors)) * math.sqrt(float(np.mean(self.delta**2))) / (2 * self.norm)
+        degrees = float(np.sum(errors**2)) ** 2 / max(float(np.sum(errors**4)), 1e-300)
+        return size * student(degrees, self.m - answer.unknowns)
 
     def few_count(self) -> bool:
         """Whether a few measurements are so much larger than the others that they alone determine x."""

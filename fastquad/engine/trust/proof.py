@@ -5,10 +5,10 @@ the measurements of x has `z^* S z = Σ μ_i y_i = x^* S x = 0`, so that z is a 
 complex signals, x times a phase). Where the norm of x is measured, the identity is one of the Ã_i.
 
 **How it is found.** A base `B = Σ b_i Ã_i` that is positive definite: the identity where the norm is known, else the
-sum of the matrices that look semidefinite. Then `S = B − M` with `M = Σ λ_i Ã_i` and `M x = B x`, n linear equations
-`W^T λ = B x`. The λ of least norm comes first; if an eigenvalue of S off x is not positive, L-BFGS lowers the soft
-maximum of those of −S (`fastquad.numerics.dual`) along the λ that solve the equations. An evaluation is a weighted sum,
-and the gradient the inner products of all matrices with a density matrix: two passes.
+sum of the matrices that look semidefinite, each with its sign. Then `S = B − M` with `M = Σ λ_i Ã_i` and `M x = B x`, n
+linear equations `W^T λ = B x`. The λ of least norm comes first; if an eigenvalue of S off x is not positive, L-BFGS
+lowers the soft maximum of those of −S (`fastquad.numerics.dual`) along the λ that solve the equations. An evaluation is
+a weighted sum, and the gradient the inner products of all matrices with a density matrix: two passes.
 
 Where the Ã_i span all symmetric matrices (lifting: xx^* is known linearly), B is the identity and `M = x̂x̂^*`.
 
@@ -139,11 +139,11 @@ class Case:
         if info == 0:
             weights = T @ lapack.dpotrs(factor, targets.T, lower=1)[0]
             weights += T @ lapack.dpotrs(factor, targets.T - T.T @ weights, lower=1)[0]
-            yield from self.set_base(weights[:, 0] / self.sizes, weights[:, 1])
+            yield from self.set_base(weights[:, 0], weights[:, 1])
             self.kind = "lifting" if self.feasible else "dual"
 
     def set_base(self, weights: Float | None, start: Float | None = None) -> Asks[None]:
-        """Set B, from weights of the measurements as they are; the identity where the norm is measured.
+        """Set B, from weights of the measurements; the identity where the norm is measured.
 
         `start` are λ that solve the equations nearly, in place of those of least norm.
         """
@@ -154,7 +154,7 @@ class Case:
             self.B = np.eye(n, dtype=self.unit.dtype)
             self.least = 1.0
         else:
-            self.b[: weights.size] = weights * self.sizes
+            self.b[: weights.size] = weights
             B = yield from self.sum(self.b)
             scale = float(np.einsum("jj->j", B).real.mean())
             self.b, self.B = self.b / scale, B / scale
