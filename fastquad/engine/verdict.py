@@ -37,7 +37,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.rounding import exact_enough, explained, products_affordable, small
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.certificate import Certificate, certify, doubt_zero
+from fastquad.engine.trust.certificate import Certificate, certify
 from fastquad.engine.trust.evidence import against_chance
 from fastquad.engine.trust.prove import certified_radius, prove
 from fastquad.engine.trust.search import along_free, to_refute
@@ -114,6 +114,8 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 
 
 def _zero(case: _Case) -> Asks[Verdict]:
+    from fastquad.engine.trust.zero import doubt_zero
+
     status, doubt, rival = yield from doubt_zero(case.problem)
     return Verdict(status, replace(case.outcome, note=doubt, rival=rival))
 
