@@ -35,8 +35,8 @@ from fastquad.typing import Float, Indices, Number
 # The largest number of pairs of rows, Σ_i s_i² for s_i rows in a matrix, for which `gram` is sparse: a guess, at which
 # its matrix takes 320 MB. One measurement of all of 3,000 coordinates takes as many.
 _MOST_PAIRS = 10_000_000
-# The share of all pairs from which on it is dense: measurements of half of the coordinates. A guess: on grids and finite
-# elements they see 2 to 10 coordinates, and nearly all where a tenth of the entries of A are not zero.
+# The share of all pairs from which on it is dense: measurements of half of the coordinates. A guess: on grids and in
+# finite elements they see 2 to 10 coordinates, and nearly all where a tenth of the entries of A are not zero.
 _HARDLY_SPARSE = 0.25
 
 
