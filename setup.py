@@ -40,7 +40,7 @@ def headers(source: Path) -> list[str]:
     waiting = [source]
     while waiting:
         text = waiting.pop().read_text(encoding="utf-8")
-        new = {name for name in re.findall(r'"([\w.]+\.h)"', text) if (kernels / name).exists()} - found
+        new = {name for name in re.findall(r'"([\w.]+\.(?:h|pxi))"', text) if (kernels / name).exists()} - found
         found |= new
         waiting += [kernels / name for name in new]
     return sorted(str(kernels / name) for name in found)

@@ -77,8 +77,8 @@ static void check(ptrdiff_t n) {
         packed_products(P, n, x, W, ahead_kept()); HOLD("products, double", precise);
         packed_products(F, n, x, W, ahead_kept()); HOLD("products, float", precise);
         packed_products(H, n, x, W, ahead_kept()); HOLD("products, half", precise);
-        packed_products_single(F, n, xf, sums, W, ahead_of(SIZE_MAX, ahead_kept())); HOLD("products in float, float", single);
-        packed_products_single(H, n, xf, sums, W, ahead_of(SIZE_MAX, ahead_kept())); HOLD("products in float, half", single);
+        packed_products_single(F, n, xf, sums, W, ahead_of(SIZE_MAX, sizeof(float), ahead_kept())); HOLD("products in float, float", single);
+        packed_products_single(H, n, xf, sums, W, ahead_of(SIZE_MAX, sizeof(uint16_t), ahead_kept())); HOLD("products in float, half", single);
         double q[LANES], w[LANES], right[4096];
         float qf[LANES];
         packed_quadratic(P, n, x, x, q);

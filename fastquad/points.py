@@ -106,7 +106,7 @@ def line(
     if n * (n - 1) // 2 != d.size:
         raise ValueError(
             f"`distances` must be those of all n (n − 1)/2 pairs of n points, such as {n * (n - 1) // 2} for n = {n}, "
-            f"got {d.size}: a distance that several pairs have is given as often."
+            f"got {d.size}: list a distance once for each pair that has it."
         )
     limits, sigma = _limits(max_time, max_nodes), _sigma(noise)
     if sigma == 0:
@@ -236,7 +236,7 @@ def _exact(found: Found, n: int, d: Float, misfit: Sequence[Float], where: str, 
         status = Status.AMBIGUOUS
         said = (
             f"Ambiguous: {many} sets of {n} points on {where} have these distances, none the mirror image of another. "
-            "They are `x` and `rivals`. Only something else that is known of the points can choose."
+            "They are `x` and `rivals`. Only further knowledge of the points can tell which set is right."
         )
     elif count and found.complete:
         status = Status.PROVEN
@@ -247,7 +247,7 @@ def _exact(found: Found, n: int, d: Float, misfit: Sequence[Float], where: str, 
     elif count:
         status = Status.UNDECIDED
         why = (
-            "some distances differ by hardly more than 1e-9 of the largest, so that the search had to choose between "
+            "some distances differ by hardly more than 1e-9 of the largest, and the search had to choose between "
             "them. Give the distances more precisely, or pass their error as `noise`."
             if found.end == "all"
             else f"{_LIMIT[found.end]} ended the search for others. Raise it to go on."
@@ -256,14 +256,14 @@ def _exact(found: Found, n: int, d: Float, misfit: Sequence[Float], where: str, 
     elif found.end == "all":
         status = Status.STAGNATED
         said = (
-            f"Not found: no {n} points on {where} have exactly these distances. The search placed {found.best.size} of "
-            "them at most. A distance is wrong, or they are rounded: pass their error as `noise`."
+            f"Not found: no {n} points on {where} have exactly these distances. The search placed at most "
+            f"{found.best.size} of them. A distance is wrong, or all are rounded: pass their error as `noise`."
         )
     else:
         status = Status.MAX_TIME if found.end == "time" else Status.MAX_ITER
         said = (
-            f"Out of {'time' if found.end == 'time' else 'nodes'}: the search placed {found.best.size} of {n} points "
-            f"on {where} at most, which `x` holds. Raise {_LIMIT[found.end]}."
+            f"Out of {'time' if found.end == 'time' else 'nodes'}: the search placed at most {found.best.size} of {n} "
+            f"points on {where}; `x` holds them. Raise {_LIMIT[found.end]}."
         )
     x = found.solutions[0] if count else found.best
     rival = others[0] if others else None
@@ -288,7 +288,7 @@ def _noisy(found: NoisyFound, n: int, d: Float, sigma: float, where: str, start:
     if found.rivals:
         status = Status.AMBIGUOUS
         said = (
-            f"Ambiguous: {1 + len(found.rivals)} sets of {n} points on {where} or more explain the distances within "
+            f"Ambiguous: at least {1 + len(found.rivals)} sets of {n} points on {where} explain the distances within "
             "their noise. They are `x` and `rivals`. Measure the distances more precisely."
         )
     elif found.explained and found.evidence < np.log(20):

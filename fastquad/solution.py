@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -108,8 +108,8 @@ class Solution:
     stderr : array of shape (n,) or None
         The standard errors of x, if its support is right; None if x is exact or nothing is known of them.
     error : float or None
-        The estimated relative distance to the signal, up to sign or phase: 0 if x is exact, at most 1, where x tells
-        no more than zero would. None if nothing is known of it.
+        The estimated relative distance to the signal, up to sign or phase: 0 if x is exact, 1 if x is no
+        better than zero. None if nothing is known of it.
     outliers : array of int or None
         The measurements that contradict x, if `outliers=True` was given.
     history : dict of arrays
@@ -188,8 +188,12 @@ class Solution:
             "a Solution has attributes, such as `solution.x`, and no index: only that for y of shape (b, m) has one."
         )
 
-    #: Without this, an index would make it iterable.
-    __iter__: ClassVar[None] = None
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[Self]: ...
+    else:
+        #: Without this, an index would make it iterable.
+        __iter__: ClassVar[None] = None
 
     def to_row(self) -> dict[str, Any]:
         """A row of a table: the numbers and words, without arrays, and the size of the support.

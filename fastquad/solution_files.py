@@ -48,7 +48,7 @@ def save_solutions(solutions: list[Solution], path: str | os.PathLike[str], *, b
         stream.write(buffer.getvalue())
 
 
-def load_solution(path: str | os.PathLike[str]) -> Solution | SolutionBatch:
+def load_solution(path: str | os.PathLike[str]) -> Solution | Any:
     """Read what `Solution.save` or `SolutionBatch.save` wrote.
 
     Parameters
@@ -58,6 +58,7 @@ def load_solution(path: str | os.PathLike[str]) -> Solution | SolutionBatch:
     Returns
     -------
     Solution or SolutionBatch
+        To type checkers a Solution, or anything: only the file knows which.
 
     Examples
     --------

@@ -74,7 +74,7 @@ class Status(StrEnum):
     )
     NOISY = (
         "NOISY",
-        "Noisy: x was found, but its estimated `error` is too large to call it a success.",
+        "Noisy: x is the best estimate, but its `error` is too large to call it a success.",
     )
     STAGNATED = (
         "STAGNATED",

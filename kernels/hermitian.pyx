@@ -21,8 +21,8 @@ cdef extern from "hermitian.h" nogil:
     Py_ssize_t entry_at(Py_ssize_t j, Py_ssize_t k, Py_ssize_t n)
     void hermitian_apart(const double*, Py_ssize_t, Py_ssize_t, double*)
     ctypedef struct stream_ahead:
-        pass
-    stream_ahead ahead_of(size_t bytes, stream_ahead kept)
+        int lines, once
+    stream_ahead ahead_of(size_t bytes, size_t entry, stream_ahead kept)
     stream_ahead hermitian_kept()
     void hermitian_products_f32(const float*, Py_ssize_t, const double*, double*, stream_ahead)
     void hermitian_products_f64(const double*, Py_ssize_t, const double*, double*, stream_ahead)
@@ -61,6 +61,9 @@ cdef inline double* at_line(double* p) noexcept nogil:
     return p + (-<Py_ssize_t>p & 63) // 8
 
 
+include "streams.pxi"
+
+
 def pack(const source[:, :, ::1] A, real[:, ::1] P, Py_ssize_t lanes, bint both):
     """P = the Hermitian parts of the first matrices of A (m, n, 2n), as many as lanes; with `both`, in turn the Hermitian
     part and the skew part over i of half as many"""
@@ -87,7 +90,7 @@ def products(const real[:, :, ::1] P, const double[:, ::1] x, double[:, :, ::1] 
     cdef double* memory
     cdef double* w
     if x.shape[0] == 1:
-        ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(real), ahead)
+        ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(real), sizeof(real), ahead)
     with nogil:
         memory = scratch(2 * padded(n) * LANES + 8)
         w = at_line(memory)

@@ -14,10 +14,6 @@
 
 #include "simd.h"
 
-#if defined(__unix__)
-#include <unistd.h> /* sysconf */
-#endif
-
 /* LANES: measurements side by side. GROUP: rows of a group. CELL: entries of one column of a group, in all lanes. */
 enum { LANES = 8, GROUP = 4, CELL = LANES * GROUP };
 
@@ -44,10 +40,9 @@ INLINE ptrdiff_t entry_at(ptrdiff_t j, ptrdiff_t k, ptrdiff_t n) {
      is gained: 16-bit ones 0.61, 0.69, 0.72 and 0.81. */
 static int lines_ahead = 8;
 
-/* A tensor that is larger than this is not kept in the caches while it is read once: on Zen 5, where the last level takes
-   what the others give up, that traffic costs a tenth of a pass (float64 0.92 without and 1.04 with it, in shares of the best
-   loop that keeps what it reads). Not measured elsewhere, and not done there. */
-static size_t kept_bytes = SIZE_MAX;
+/* A tensor of more bytes is a stream: it comes from memory each time. This is what a group of Zen cores shares; what the
+   system says of the last level is the sum over all groups, or what a virtual machine does not have. */
+enum { CACHE_BYTES = 32 << 20 };
 
 /* Cache lines ahead of a stream that is not kept. In shares of the best loop that does not keep what it reads either, 80, 128
    and 160 lines read float64 at 0.93 to 0.96, float32 in float at 0.83 to 0.87, 0.90 and 0.90, 16-bit entries at 0.77, 0.85
@@ -59,12 +54,22 @@ typedef struct {
     int lines, once;
 } stream_ahead;
 
+/* The same for streams with entries of 2, 4 and 8 bytes; without lines, as for a tensor that is kept. This is what is known
+   of a processor by its name: on Zen 5, where the last level takes what the others give up, that traffic costs a tenth of a
+   pass (float64 0.92 without and 1.04 with it, in shares of the best loop that keeps what it reads). What is best on the
+   machine at hand is measured: see fastquad/measurements/dense/prefetch.py. It is worth it: on a Zen 5 core 8 lines, the best
+   of older ones, read float64, float32 and 16-bit entries at 0.83, 0.67 and 0.55 of the best loop, and the best setting at
+   0.94, 0.89 and 0.87. */
+static stream_ahead streamed[3];
+
+INLINE stream_ahead *stream_of(size_t entry) { return streamed + (entry == 8 ? 2 : entry == 4 ? 1 : 0); }
+
 /* The same for a stream that is kept. */
 INLINE stream_ahead ahead_kept(void) { return (stream_ahead){lines_ahead, 0}; }
 
-/* The same for one read of a tensor of so many bytes, which is prefetched as `kept` where it is kept. */
-INLINE stream_ahead ahead_of(size_t bytes, stream_ahead kept) {
-    return bytes > kept_bytes ? (stream_ahead){LINES_AHEAD_ONCE, 1} : kept;
+/* The same for one read of a tensor of so many bytes, whose entries have `entry` bytes. */
+INLINE stream_ahead ahead_of(size_t bytes, size_t entry, stream_ahead kept) {
+    return bytes > CACHE_BYTES && stream_of(entry)->lines ? *stream_of(entry) : kept;
 }
 
 /* Prefetch so many cache lines of a stream from where it is used on. */
@@ -87,10 +92,7 @@ __attribute__((constructor)) static void choose_lines_ahead(void) {
     /* Of AMD's cores, Zen 5 is the first that has this; not every compiler knows its name. */
     else if (__builtin_cpu_supports("avx512vp2intersect")) {
         lines_ahead = 128, tiles_near = 1;
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-        long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-        kept_bytes = cache > 0 ? (size_t)cache : (size_t)32 << 20;
-#endif
+        for (int entry = 2; entry <= 8; entry *= 2) *stream_of(entry) = (stream_ahead){LINES_AHEAD_ONCE, 1};
     }
     else if (simd_of_machine() == V4) lines_ahead = 4;
 }

@@ -35,8 +35,9 @@ cdef extern from "packed.h" nogil:
     Py_ssize_t entry_at(Py_ssize_t j, Py_ssize_t k, Py_ssize_t n)
     void lanes_apart(const double* W, Py_ssize_t count, Py_ssize_t lanes, double* out)
     ctypedef struct stream_ahead:
-        pass
-    stream_ahead ahead_of(size_t bytes, stream_ahead kept)
+        int lines, once
+    stream_ahead ahead_of(size_t bytes, size_t entry, stream_ahead kept)
+    int tiles_near
     stream_ahead ahead_kept()
     void packed_products(const void* P, Py_ssize_t n, const double* x, double* W, stream_ahead ahead)
     void packed_products_single(const void* P, Py_ssize_t n, const float* x, float* sums, double* W, stream_ahead ahead)
@@ -82,6 +83,20 @@ cdef void* scratch(Py_ssize_t size) except NULL nogil:
 cdef inline double* lines(void* p) noexcept nogil:
     """Where the first cache line begins: vectors that lie across two take twice as long."""
     return <double*>((<size_t>p + 63) & ~<size_t>63)
+
+
+include "streams.pxi"
+
+
+def tiles():
+    """Whether tiles of the batched kernels are prefetched into the L1 cache, and not into the L2 cache."""
+    return bool(tiles_near)
+
+
+def set_tiles(bint near):
+    """Prefetch tiles into the L1 cache, or into the L2 cache."""
+    global tiles_near
+    tiles_near = near
 
 
 # -- the layout -------------------------------------------------------------------------------------------------
@@ -141,7 +156,7 @@ def pack(const source[:, :, ::1] A, real[:, :, ::1] P, Py_ssize_t start, Py_ssiz
 def products(const stored[:, :, ::1] P, const double[::1] x, double[:, ::1] W, Py_ssize_t start, Py_ssize_t stop):
     """W[i] = Ã_i x; x need not be padded"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], block
-    cdef stream_ahead ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(stored), ahead_kept())
+    cdef stream_ahead ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(stored), sizeof(stored), ahead_kept())
     cdef double* w
     cdef double* whole
     cdef void* memory
@@ -160,7 +175,7 @@ def products(const stored[:, :, ::1] P, const double[::1] x, double[:, ::1] W, P
 def products_single(const narrow[:, :, ::1] P, const float[::1] x, double[:, ::1] W, Py_ssize_t start, Py_ssize_t stop):
     """W[i] = Ã_i x, in float"""
     cdef Py_ssize_t m = W.shape[0], n = W.shape[1], block
-    cdef stream_ahead ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(narrow), ahead_kept())
+    cdef stream_ahead ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(narrow), sizeof(narrow), ahead_kept())
     cdef double* w
     cdef void* memory
     with nogil:
@@ -255,7 +270,7 @@ def weighted(const stored[:, :, ::1] P, const double[:, ::1] w, double[:, ::1] S
     # With several signals, all but the last come back to it.
     cdef stream_ahead ahead = ahead_kept()
     if w.shape[0] == 1:
-        ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(stored), ahead)
+        ahead = ahead_of(P.shape[0] * P.shape[1] * LANES * sizeof(stored), sizeof(stored), ahead)
     with nogil:
         for block in range(P.shape[0]):
             for s in range(w.shape[0]):

@@ -39,7 +39,9 @@ def test_docstrings(name):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_pages(page):
+def test_pages(page, tmp_path, monkeypatch):
+    """Each page is one session, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
     # The fences are taken away, for doctest would read them as output.
     blocks = re.findall(r"^```python\n(>>>.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)

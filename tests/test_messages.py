@@ -164,10 +164,20 @@ def test_a_prior_is_told_what_amp_does_with_it():
     assert fq.testing.check_prior(fq.Discrete([-1, 0, 1]), n=20).remarks == []
 
 
+@pytest.mark.parametrize(("n", "m"), [(20, 120), (20, 200)])
+def test_amplitudes_are_recognised_whatever_the_status(n, m):
+    """They were named only by NOISY and STAGNATED; with exact intensities that x fits they are no advice."""
+    rng = np.random.default_rng(0)
+    a, x = rng.standard_normal((m, n)), rng.standard_normal(n)
+    solution = fq.solve(fq.RankOneTensor(a), np.abs(a @ x))
+    assert not solution.success
+    assert "the squares of y" in solution.message
+
+
 def test_matrices_that_are_zero_are_named():
     solution = fq.solve(np.zeros((20, 10, 10)), np.ones(20))
-    assert "Matrices of A that are zero although y is not: 20. No x explains these measurements." in solution.message
-    assert "no `noise`" not in solution.message  # none was given: equal rows were merged
+    assert "20 matrices of A are zero although y is not. No x explains these: leave them out." in solution.message
+    assert "without `noise`" not in solution.message  # none was given: equal rows were merged
 
 
 @pytest.mark.parametrize(("noise", "there"), [(None, True), (1.0, False)])
@@ -178,7 +188,7 @@ def test_exact_data_are_no_advice_where_a_level_is_given(hopeless, noise, there)
 COLLECTOR = Path(__file__).parent.parent / "docs" / "_ext" / "messages.py"
 #: Notes that name an option which may help, and why it was not given there.
 MAY_RECOMMEND = {
-    "A longer search was left out: to allow it, give `max_passes`{exact}.": "`persistent` is false without it",
+    "The search was a short one: for a longer one give `max_passes`{exact}.": "`persistent` is false without it",
     "Some measurements are far off the others: they may be outliers, which outliers=True allows for.": "`_weighs`",
     ", or noise=0 if y is exact": "`noise.given`",
     "Another signal fits {fits} of {m} measurements to rounding: outliers=True may find it.": "`missed`, `outliers`",

@@ -377,7 +377,7 @@ def test_more_points_in_one_place_than_the_prior_says_are_no_answer():
     A = fq.ShiftTensor(30)
     solution = fq.solve(A, A.measure(x), prior=fq.Discrete([0, 1]))
     assert not solution.success
-    assert "more of them in one place than `prior` says" in solution.message
+    assert "more of them are in one place than `prior` allows" in solution.message
 
 
 def test_a_budget_of_time_ends_the_stage():

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastquad._kernels import packed as kernels
+from fastquad.measurements.dense import prefetch
 from fastquad.system import threads
 
 #: How many cache lines ahead the reading loops prefetch, 0 in the plain loop, and whether past the caches.
@@ -76,6 +77,7 @@ def describe() -> dict[str, object]:
             versions[package] = "missing"
     return {
         "architecture": platform.machine(),
+        "processor": prefetch.machine(),
         "simd": kernels.simd,
         "cores": os.cpu_count(),
         "cache": _last_level_cache(),

@@ -52,8 +52,8 @@ def machine_section(run: dict, benchmarks: list[dict]) -> str:
     about = run["machine_info"]["fastquad"]
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     lines = [
-        f"- {about['architecture']} with {about['simd']}, {about['cores']} cores, {about['cache']} of last-level cache;"
-        f" {about['threads']} threads where nothing else is said",
+        f"- {about['processor']}: {about['architecture']} with {about['simd']}, {about['cores']} cores,"
+        f" {about['cache']} of last-level cache; {about['threads']} threads where nothing else is said",
     ]
     for benchmark in benchmarks:
         info = benchmark["extra_info"]

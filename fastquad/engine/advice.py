@@ -21,7 +21,7 @@ class Call(NamedTuple):
     outliers: bool = False
     #: Whether the answer is no zero, so that a solve can start from it.
     found: bool = True
-    #: Whether the measurements are sums of squares, as of intensities, and none is negative.
+    #: Whether y may be amplitudes: A makes intensities, no y is negative, and x does not fit them.
     intensities: bool = False
 
 
@@ -36,7 +36,7 @@ _AUTO = _Way("method='auto'", lambda call: call.method != "auto")
 _PRIOR = _Way("what is known of x (`prior`)", lambda call: not call.prior)
 _NORM = _Way("the norm of x, if it is known (`norm`)", lambda call: not call.norm)
 _NOISE = _Way("the level of the noise, if it is known (`noise`)", lambda call: not call.noise)
-_START = _Way("a start near x, an initial guess (`x0`)", lambda call: not call.x0)
+_START = _Way("an initial guess near x (`x0`)", lambda call: not call.x0)
 _SQUARES = _Way("the squares of y, if y are amplitudes |a_i^* x|", lambda call: call.intensities)
 _MORE = _Way("more measurements")
 _OUTLIERS = _Way(
@@ -47,8 +47,8 @@ _OUTLIERS = _Way(
 #: The ways that may help, by status.
 WAYS: dict[Status, tuple[_Way, ...]] = {
     Status.UNDETERMINED: (_MORE, _AUTO, _PRIOR),
-    Status.UNDECIDED: (_MORE, _PRIOR, _NORM),
-    Status.AMBIGUOUS: (_Way("more measurements, of another structure"), _PRIOR),
+    Status.UNDECIDED: (_SQUARES, _MORE, _PRIOR, _NORM),
+    Status.AMBIGUOUS: (_SQUARES, _Way("more measurements, of another structure"), _PRIOR),
     Status.NOISY: (_SQUARES, _Way("more measurements, or less noisy ones"), _PRIOR, _NOISE, _OUTLIERS),
     Status.STAGNATED: (
         _AUTO,
@@ -57,7 +57,7 @@ WAYS: dict[Status, tuple[_Way, ...]] = {
         _PRIOR,
         _START,
         _NOISE,
-        _Way("no `noise`, if it may be larger than given: then it is estimated", lambda call: call.noise),
+        _Way("a call without `noise`, which estimates it, if it may be larger than given", lambda call: call.noise),
         _OUTLIERS,
     ),
     Status.EMPTY_SUPPORT: (_Way("a smaller `alpha`"), _Way("start='full'"), _START, _AUTO),
@@ -65,7 +65,7 @@ WAYS: dict[Status, tuple[_Way, ...]] = {
         _Way("a smaller step", lambda call: call.method in ("twf", "wf", "spf", "sgn", "pgd")),
         _Way("another start", lambda call: call.x0),
         _AUTO,
-        _Way("y and A of another scale", lambda call: call.method == "auto"),
+        _Way("y and A in other units", lambda call: call.method == "auto"),
     ),
 }
 #: The budget that ended a solve, by status.

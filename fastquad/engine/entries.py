@@ -34,7 +34,6 @@ class Entries:
     hold "reversed" and "shifted": A is the same with its coordinates in reverse order, or moved by one; where two
     vectors are multiplied, "repeated": two of their products have the same coefficient in every measurement. `bits` is
     the information in an entry (−log2 of the chance that two are equal): infinite unless entries take few values.
-    `share` is that of the commonest value off the diagonal, and `single` says that no other value is seen twice.
     `block` is the sample, (m, s, s), where there is one that varies.
     """
 
@@ -42,8 +41,6 @@ class Entries:
     centred: bool = True
     symmetries: tuple[str, ...] = ()
     bits: float = math.inf
-    share: float = 0.0
-    single: bool = False
     block: Float | None = field(default=None, repr=False)
     #: Whether it is known without a sample that entries are not independent: nothing varies, or A is of rank one.
     constant: bool = False
@@ -64,26 +61,11 @@ class Entries:
             return False
         return _uncorrelated(*correlations[:2]) and _uncorrelated(*correlations[2:])
 
-    def coincidence(self, s: int) -> float:
-        """−log2 of the chance that a measurement is the same for x, with s nonzeros, and for another signal.
-
-        Their outer products differ in s − 1 entries or more, with different coefficients. If no entry takes a value
-        with a chance of more than q, then by the lemma of Littlewood and Offord a sum of s − 1 such terms takes a value
-        with a chance of at most 0.6/sqrt((s − 1)(1 − q)), and of at most q. If only one value is common, as 0 in sparse
-        matrices, all terms must take it: q^(s−1).
-        """
-        q, terms = self.share, max(1, s - 1)
-        if math.isinf(self.bits) or q == 0:
-            return math.inf
-        if self.single:
-            return -terms * math.log2(q)
-        return -math.log2(min(q, 0.6 / math.sqrt(terms * (1 - q)) if q < 1 else 1.0))
-
     def describe(self) -> str:
         """A sentence on what is special about the entries; empty if nothing is."""
         said = "" if self.centred else "The entries of A have a common mean, which was removed. "
         if not self.independent:
-            said += "The entries of A are not independent, as AMP and pursuit assume them to be."
+            said += "The entries of A are not independent, but AMP and pursuit assume that they are."
         return said.strip()
 
 
@@ -101,8 +83,7 @@ def sample_entries(problem: Problem) -> Asks[Entries]:
         return (yield from _sample_bilinear(problem, diagonals))
     side = min(_SIDE, (n - 1) // 2)
     if side == 0 or m < 4:
-        bits = _bits(_thinned(diagonals))
-        return Entries(bits=bits, share=_commonest(_thinned(diagonals))[0] if bits < math.inf else 0.0)
+        return Entries(bits=_bits(_thinned(diagonals)))
     rows, columns = _places(n, side)
     block = yield Block(rows, columns)
     few = _thinned(block.reshape(m, -1))
@@ -114,9 +95,7 @@ def sample_entries(problem: Problem) -> Asks[Entries]:
         reverse = yield Block(n - 1 - rows, n - 1 - columns)
         shifted = yield Block(rows + 1, columns + 1)
         symmetries = [name for name, other in (("reversed", reverse), ("shifted", shifted)) if (other == block).all()]
-    return _described(
-        problem.y, block, diagonals, tuple(symmetries), bits, _commonest(few) if repeated else (0.0, False)
-    )
+    return _described(problem.y, block, diagonals, tuple(symmetries), bits)
 
 
 def _sample_transform(problem: Problem) -> Asks[Entries]:
@@ -125,10 +104,8 @@ def _sample_transform(problem: Problem) -> Asks[Entries]:
     if side == 0:
         return Entries(constant=True)
     block = yield Block(*_places(problem.n, side))
-    few = _thinned(block.reshape(problem.m, -1))
-    bits, (share, single) = (_bits(few), _commonest(few)) if _repeats(few) else (math.inf, (0.0, False))
-    square = float(np.mean(block**2))
-    return Entries(1 / (2 * square) if square > 0 else 1.0, True, (), bits, share, single, constant=True)
+    square, bits = float(np.mean(block**2)), _bits(_thinned(block.reshape(problem.m, -1)))
+    return Entries(1 / (2 * square) if square > 0 else 1.0, bits=bits, constant=True)
 
 
 def _sample_bilinear(problem: Problem, diagonals: Float) -> Asks[Entries]:
@@ -141,11 +118,8 @@ def _sample_bilinear(problem: Problem, diagonals: Float) -> Asks[Entries]:
     rows, columns = (p - side) // 2 + np.arange(side), p + (n - p - side) // 2 + np.arange(side)
     block = (yield Block(rows, columns))[:-1]
     twice = len(np.unique(block.reshape(len(block), -1), axis=1).T) < side * side
-    few = _thinned(block.reshape(len(block), -1))
-    repeated = _repeats(few)
-    bits, commonest = (_bits(few), _commonest(few)) if repeated else (math.inf, (0.0, False))
-    symmetries = ("repeated",) if twice else ()
-    found = _described(problem.y[:-1], block, diagonals[:-1], symmetries, bits, commonest)
+    bits = _bits(_thinned(block.reshape(len(block), -1)))
+    found = _described(problem.y[:-1], block, diagonals[:-1], ("repeated",) if twice else (), bits)
     # Add a zero matrix for the balance: the certificate expects a sample of all measurements.
     whole = None if found.block is None else np.concatenate([found.block, np.zeros((1, side, side))])
     return replace(found, block=whole)
@@ -157,32 +131,21 @@ def _sample_complex(problem: Problem, diagonals: Float) -> Asks[Entries]:
     side = min(_SIDE // 2, (n - 1) // 3)
     bits = _bits(_thinned(diagonals))
     if side == 0 or m < 4:
-        return Entries(bits=bits, share=_commonest(_thinned(diagonals))[0] if bits < math.inf else 0.0)
+        return Entries(bits=bits)
     # Take twice as many rows as columns, so that the block of Re and Im is square.
     chosen = np.random.default_rng(0).permutation(n - 1)[: 3 * side]
     columns = np.sort(chosen[2 * side :])
     block = yield Block(2 * np.sort(chosen[: 2 * side]), np.sort(np.concatenate([2 * columns, 2 * columns + 1])))
     # Leave out the imaginary parts of real matrices: zeros there are no repetition.
     varied = block if block[..., 1::2].any() else np.ascontiguousarray(block[:, :side, ::2])
-    few = _thinned(varied.reshape(m, -1))
-    repeated = _repeats(few)
-    bits = min(_bits(few) if repeated else math.inf, bits)
-    found = _described(problem.y, varied, diagonals, (), bits, _commonest(few) if repeated else (0.0, False))
+    found = _described(problem.y, varied, diagonals, (), min(_bits(_thinned(varied.reshape(m, -1))), bits))
     return found if varied is block else replace(found, real=True)
 
 
-def _described(
-    y: Float,
-    block: Float,
-    diagonals: Float,
-    symmetries: tuple[str, ...],
-    bits: float,
-    commonest: tuple[float, bool],
-) -> Entries:
+def _described(y: Float, block: Float, diagonals: Float, symmetries: tuple[str, ...], bits: float) -> Entries:
     """The entries as described by the moments of a sample."""
     m = len(block)
     sample = block.reshape(m, -1)
-    share, single = commonest
     square, about_mean = kernels.moments(np.ascontiguousarray(sample, dtype=np.float64))
     diagonal_square, about_diagonals = kernels.moments(np.ascontiguousarray(diagonals, dtype=np.float64))
     # Do not centre where all y_i are the same: nothing would be left of them.
@@ -192,8 +155,8 @@ def _described(
     scale = square + diagonal_square
     if variance <= 1e-12 * scale:
         gain = 1 / scale if scale > 0 else 1.0
-        return Entries(gain, True, symmetries, bits, share, single, constant=True)
-    return Entries(1 / (2 * variance), centred, symmetries, bits, share, single, block)
+        return Entries(gain, True, symmetries, bits, constant=True)
+    return Entries(1 / (2 * variance), centred, symmetries, bits, block)
 
 
 @lru_cache(maxsize=16)
@@ -226,14 +189,6 @@ def _bits(sample: Float) -> float:
 def few_valued(sample: Float) -> bool:
     """Whether entries, a row for each measurement, take so few values that sums of them may be equal by chance."""
     return math.isfinite(_bits(_thinned(sample)))
-
-
-def _commonest(sample: Float) -> tuple[float, bool]:
-    """The share of the commonest value, 0 where none repeats, and whether it is the only one that repeats."""
-    counts = np.sort(np.unique(sample, return_counts=True)[1])
-    if counts[-1] == 1:
-        return 0.0, False
-    return float(counts[-1]) / sample.size, counts.size < 2 or int(counts[-2]) == 1
 
 
 def _thinned(sample: Float) -> Float:

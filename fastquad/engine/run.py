@@ -249,7 +249,7 @@ class Run:
             self.spent = End.MAX_TIME
 
     def _distance(self, x_hat: Float, x: Float) -> float:
-        """`min_± ‖x_hat ∓ x‖/‖x‖`, or `‖x_hat − x‖/‖x‖` where a known value tells the sign."""
+        """`min_± ‖x_hat ∓ x‖/‖x‖`, or `‖x_hat − x‖/‖x‖` if a known value tells the sign."""
         if self.problem.turning:
             both = self.problem.gauge != "phase"
             return distance(x_hat.view(np.complex128), x.view(np.complex128), conjugation=both)
@@ -267,7 +267,7 @@ class Run:
         return State(x, self.n_iter, self.n_passes, step.residual, self.signal)
 
     def _conclude(self, verdict: Verdict) -> None:
-        """Make the solution of a verdict; where nothing is found with a prior, search without it first."""
+        """Make the solution of a verdict; if nothing is found with a prior, search without it first."""
         if self.without_prior is not None and verdict.status in _NOT_FOUND:
             self.with_prior, self.notes = (verdict, self.notes), []
             self.problem, self.steps = self.without_prior()
@@ -308,7 +308,9 @@ class Run:
         unread = math.isnan(outcome.residual) and self.best is None
         residual = NOT_READ if unread else f"The relative residual is {outcome.residual:.1e}."
         rival = "`rival` is another signal that fits." if outcome.rival is not None else ""
-        told = "" if status.success else advice(status, self.call._replace(found=bool(outcome.x.any())))
+        squares = self.call.intensities and outcome.residual > self.problem.tol
+        call = self.call._replace(found=bool(outcome.x.any()), intensities=squares)
+        told = "" if status.success else advice(status, call)
         said = [status.sentence, residual, *self.notes, outcome.note, rival, told]
         return " ".join(filter(None, said))
 

@@ -65,10 +65,9 @@ def as_measurements(A: Any, *, memory: Any = None) -> Measurements:
 
         return mapped_tensor(path)
     if isinstance(A, Iterator):
-        raise TypeError(
-            f"`A` must be read more than once, which a {type(A).__name__} cannot be: pack it first, "
-            "fastquad.pack(A, 'A.fq'), or give numpy.stack(list(A))."
-        )
+        packed = "pack it first, fastquad.pack(A, 'A.fq'), or give numpy.stack(list(A))"
+        way = "give numpy.load(A)" if hasattr(A, "read") else packed
+        raise TypeError(f"`A` must be read more than once, and a {type(A).__name__} can be read only once: {way}.")
     if isinstance(A, Mapping):
         named = ", ".join(map(repr, A))
         raise TypeError(f"`A` must be one array, got a {type(A).__name__} of {named}: give one of them.")

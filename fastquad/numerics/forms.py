@@ -62,6 +62,10 @@ class Forms:
         """J at x, its rows times weights (m,) if there are any."""
         return JacobianAt(self, x, weights)
 
+    def levelling(self, values: Float) -> Float:
+        """The weights (m,) that bring the rows of J to one size: forms of any sign have none that are known."""
+        return np.ones(self.m)
+
     #: The coordinates that no form depends on, as far as that is known, and a bound from below, in the norm of signals,
     #: of the norm in which `JacobianAt.least` measures them.
     dark = np.zeros(0, dtype=np.intp)
@@ -136,6 +140,6 @@ class JacobianAt:
             direction = r + square / before * direction
         return d
 
-    def least(self, rng: np.random.Generator, without: list[Float]) -> krylov.Least:
-        """The least eigenvalue of `J^T J`, beside known null vectors of J."""
-        return krylov.least_eigenvalue(self.normal, self.forms.n, rng, without)
+    def least(self, rng: np.random.Generator, without: list[Float], need: float) -> krylov.Least:
+        """The least eigenvalue of `J^T J`, beside known null vectors of J; more than `need` is enough."""
+        return krylov.least_eigenvalue(self.normal, self.forms.n, rng, without, need)

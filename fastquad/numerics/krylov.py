@@ -25,15 +25,16 @@ Apply = Callable[[Float], Float]
 _CHANCE = 2.0**-20
 # The largest number of steps to a bound, and how many are made between two looks at it.
 _MAX_STEPS = 1500
-_LOOK = 20
-# A bound of this share of what was seen is enough.
-_ENOUGH = 0.5
+_LOOK = 10
+# A bound of this share of what was seen is enough; of the second share, if it is larger than what is needed.
+_ENOUGH, _ROUGHLY = 0.5, 0.1
 # The share of the largest eigenvalue below which the least one is zero.
 _NOTHING = 1e-11
 # The largest matrix that is formed.
 _SMALL = 256
-# The number of steps to leading vectors.
-_STEPS = 40
+# The largest number of steps to leading vectors, how many are made between two looks, and the residual of the first
+# vector, relative to the spread of what was seen, at which it is known: of random masks it then moves by 1e-3.
+_STEPS, _BETWEEN, _KNOWN = 40, 4, 0.005
 
 
 class Least(NamedTuple):
@@ -49,10 +50,13 @@ class Least(NamedTuple):
         return self.bound > 0
 
 
-def least_eigenvalue(apply: Apply, n: int, rng: np.random.Generator, without: list[Float]) -> Least:
+def least_eigenvalue(
+    apply: Apply, n: int, rng: np.random.Generator, without: list[Float], need: float = math.inf
+) -> Least:
     """The least eigenvalue of a positive semidefinite matrix on the complement of some vectors, by Lanczos steps.
 
-    A small matrix is formed, column by column: its eigenvalues are known without a doubt.
+    A bound that is larger than `need` may be rougher. A small matrix is formed, column by column: its eigenvalues are
+    known without a doubt.
     """
     from scipy.linalg import eigvalsh_tridiagonal
 
@@ -82,7 +86,8 @@ def least_eigenvalue(apply: Apply, n: int, rng: np.random.Generator, without: li
             share = (math.log(1.648 * math.sqrt(n) / _CHANCE) / (2 * count - 1)) ** 2
             above = share / (1 - share) * float(values[-1]) if share < 1 else math.inf
             found = _judged(float(values[0]), float(values[0]) - above, float(values[-1]))
-            if beta == 0 or found.bound > _ENOUGH * found.seen or found.seen == 0:
+            enough = (_ROUGHLY if found.bound > need else _ENOUGH) * found.seen
+            if beta == 0 or found.bound > enough or found.seen == 0:
                 return found
         beside.append(beta)
         before, v = v, w / beta
@@ -110,6 +115,11 @@ def leading_vectors(apply: Apply, n: int, rng: np.random.Generator) -> tuple[Flo
         T[k, : k + 1] = T[: k + 1, k] = basis[: k + 1] @ v
         for _ in range(2):  # a second projection removes the rounding of the first
             v = v - basis[: k + 1].T @ (basis[: k + 1] @ v)
+        if k % _BETWEEN == _BETWEEN - 1 and steps < n:
+            values, vectors = np.linalg.eigh(T[: k + 1, : k + 1])
+            if float(np.linalg.norm(v)) * abs(vectors[-1, -1]) < _KNOWN * (values[-1] - values[0]):
+                basis, T = basis[: k + 1], T[: k + 1, : k + 1]
+                break
     first, second = np.linalg.eigh(T)[1][:, [-1, -min(2, len(T))]].T @ basis
     return first, second
 

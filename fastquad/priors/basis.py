@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fastquad.typing import Float, Number
@@ -21,6 +23,18 @@ def orthonormal(D: Number) -> bool:
     return bool(np.abs(D.conj().T @ D - np.eye(D.shape[1])).max() < 1e-9)
 
 
+def wavelets(name: str) -> Any:
+    """PyWavelets, if it has an orthogonal wavelet of this name."""
+    said = f"`basis` must be 'dct' or the name of an orthogonal wavelet such as 'haar', got {name!r}."
+    try:
+        import pywt
+    except ImportError:
+        raise ImportError(f"{said} Wavelets need PyWavelets: pip install 'fastquad[wavelets]'.") from None
+    if name not in pywt.wavelist(kind="discrete") or not pywt.Wavelet(name).orthogonal:
+        raise ValueError(said)
+    return pywt
+
+
 def _dct(n: int) -> Float:
     """The orthonormal cosines of the discrete cosine transform."""
     from scipy.fft import idct
@@ -30,12 +44,7 @@ def _dct(n: int) -> Float:
 
 def _wavelets(name: str, n: int) -> Float:
     """The orthonormal wavelets of PyWavelets, periodic, on as many levels as n allows."""
-    try:
-        import pywt
-    except ImportError:
-        raise ImportError("`basis` by the name of a wavelet needs PyWavelets: install fastquad[wavelets].") from None
-    if name not in pywt.wavelist(kind="discrete") or not pywt.Wavelet(name).orthogonal:
-        raise ValueError(f"`basis` must be 'dct' or the name of an orthogonal wavelet such as 'haar', got {name!r}.")
+    pywt = wavelets(name)
     # Halve n as often as possible, while the wavelet is not longer than what it is applied to.
     levels = min((n & -n).bit_length() - 1, pywt.dwt_max_level(n, pywt.Wavelet(name).dec_len))
     if levels == 0:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fastquad.priors.base import Denoiser, Posterior, Prior
+from fastquad.priors.basis import wavelets
 from fastquad.priors.sparse import Coefficients, Sparse
 from fastquad.typing import Float
 
@@ -30,7 +31,7 @@ class InBasis(Prior):
         return cls(Coefficients.of(prior), shape, str(prior.basis))
 
     def check(self, n: int) -> None:
-        """Raise a ValueError where the coefficients cannot be as it says, or the basis is none."""
+        """Raise a ValueError if the coefficients cannot be as it says, or the basis is none."""
         self.of.check(n)
         self.forward(np.zeros(n))
 
@@ -67,15 +68,7 @@ class InBasis(Prior):
 
     def _wavelets(self) -> tuple[Any, int]:
         """PyWavelets, and the number of levels."""
-        try:
-            import pywt
-        except ImportError:
-            said = "`basis` by the name of a wavelet needs PyWavelets: install fastquad[wavelets]."
-            raise ImportError(said) from None
-        if self.name not in pywt.wavelist(kind="discrete") or not pywt.Wavelet(self.name).orthogonal:
-            raise ValueError(
-                f"`basis` must be 'dct' or the name of an orthogonal wavelet such as 'haar', got {self.name!r}."
-            )
+        pywt = wavelets(self.name)
         length = pywt.Wavelet(self.name).dec_len
         level = min(min((side & -side).bit_length() - 1, pywt.dwt_max_level(side, length)) for side in self.shape)
         if level == 0:

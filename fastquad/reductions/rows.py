@@ -87,7 +87,7 @@ def _said(A: Measurements, Y: Float, model: Noise) -> Said | None:
             Y, share, noise = pooled
             sentence = f"Equal measurements were merged into their mean: {rows.size} of {A.m} are different."
             if lost:
-                sentence += f" Matrices of A that are zero although y is not: {lost}. No x explains these measurements."
+                sentence += f" {lost} matrices of A are zero although y is not. No x explains these: leave them out."
     unit: Float = np.ones(rows.size)
     if noise.each_level is not None:
         unit, noise, read = _units(A, rows, noise, noise.each_level)

@@ -103,9 +103,9 @@ def _outcome(problem: Problem, found: Found, cyclic: bool) -> Asks[Outcome | Non
     moves = "rotation" if cyclic else "translation"
     if not allowed:
         yield Note(
-            f"No points in whole places have these distances (the search {_how_it_ended(found)})."
+            f"No points at whole numbers have these distances (the search {_how_it_ended(found)})."
             if not signals
-            else "Points have these distances, but more of them in one place than `prior` says."
+            else "Points have these distances, but more of them are in one place than `prior` allows."
         )
         if products_affordable(problem):
             return None
@@ -119,9 +119,9 @@ def _outcome(problem: Problem, found: Found, cyclic: bool) -> Asks[Outcome | Non
     # Whole numbers are told apart by one.
     proof = Proof("enumeration", margin=1.0, radius=0.0) if alone else None
     if rival is not None:
-        note = f"{len(allowed)} sets of {count} points have these distances, none a reflection of another."
+        note = f"{len(allowed)} sets of {count} points have these distances, and none is a reflection of another."
     elif alone:
-        note = f"An exhaustive search found these {count} points alone, up to a {moves} and a reflection."
+        note = f"An exhaustive search found only these {count} points, up to a {moves} and a reflection."
     else:
         note = f"These {count} points have the distances, but the search for others {_how_it_ended(found)}."
     return Outcome(

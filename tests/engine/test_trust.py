@@ -5,16 +5,20 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import fastquad as fq
+from fastquad.engine.driver import finish
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
 from fastquad.engine.trust import residual
-from fastquad.engine.trust.search import Challenge, Met
+from fastquad.engine.trust.doubt import _met
+from fastquad.engine.trust.local import noisy_measure
 from fastquad.engine.trust.sound import of_rows, sound
+from fastquad.engine.trust.structured import other_values_fit
 from fastquad.measurements.contractions import Diagonals, FirstProducts, Products, WeightedSum
 from fastquad.measurements.dense.kept import Kept
 from fastquad.measurements.dense.layout import packed_rows
@@ -139,19 +143,29 @@ def test_the_problem_of_some_rows_has_their_data():
 # -- noise ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_coordinate_that_nothing_is_coupled_to_may_hide_in_the_noise():
-    # Nothing but its square shows the last coordinate: .05² is below the noise of all measurements together.
-    for seed in range(4):
-        rng = np.random.default_rng([4, seed])
-        A, x = rng.standard_normal((90, N, N)), signal(rng)
-        A[:, -1, :-1] = A[:, :-1, -1] = 0
-        x[-1] = 0.05
-        solution = fq.solve(A, noisy(rng, fq.measure(A, x), 0.01), rng=0)
-        assert not solution.success or fq.distance(solution.x, x) < 1.5 * solution.error
-        coupled = rng.standard_normal((90, N, N))
-        solution = fq.solve(coupled, noisy(rng, fq.measure(coupled, x), 0.01), rng=0)
-        assert solution.success
-        assert fq.distance(solution.x, x) / 3 < solution.error < 0.02
+@pytest.mark.parametrize("seed", [1, 4, 5, 6])
+def test_a_coordinate_that_nothing_is_coupled_to_may_hide_in_the_noise(seed):
+    # Nothing but its square shows the last coordinate, about as large as the noise. Of 93 problems 57 were a success
+    # with an `error` of a fiftieth of the distance when it was not allowed for.
+    rng = np.random.default_rng(seed)
+    A, x = rng.standard_normal((14, 16, 16)), np.zeros(16)
+    A[:, -1, :-1] = A[:, :-1, -1] = 0
+    A[:, -1, -1] *= 0.1
+    x[:4], x[-1] = (0.5, -0.7, 0.4, 0.3), 0.1
+    solution = fq.solve(A, noisy(rng, fq.measure(A, x), 0.001), rng=0)
+    assert 0.09 < fq.distance(solution.x, x) < 1.5 * solution.error < 0.3
+
+
+@pytest.mark.parametrize("seed", [8, 33, 144])
+def test_the_error_allows_for_small_coordinates_where_the_number_of_large_ones_is_told(seed):
+    # Of 200 problems 11 were a success, and 3 errors off, when a method without an error of its own left them out.
+    rng = np.random.default_rng(seed)
+    n, m = 26, 15
+    x = rng.choice([-1, 1], n) * np.arange(1, n + 1) ** -1.6
+    x /= np.linalg.norm(x)
+    A = rng.standard_normal((m, n, n))
+    solution = fq.solve(A, noisy(rng, fq.measure(A, x), 0.001), method="sgn", prior=fq.Sparse(k=4), rng=0)
+    assert fq.distance(solution.x, x) < (3 if solution.success else 6) * solution.error < 1.0
 
 
 def test_the_error_allows_for_small_coordinates_that_look_like_noise():
@@ -169,6 +183,32 @@ def test_the_error_allows_for_small_coordinates_that_look_like_noise():
             claims += 1
             assert fq.distance(solution.x, x) < 2 * solution.error
     assert claims >= 8
+
+
+@pytest.mark.parametrize("seed", [1, 3, 9])
+def test_a_negative_coordinate_of_a_signal_that_is_said_to_have_none(seed):
+    # A third of such problems ended as a success or a doubt 0.07 to 0.14 away when nobody asked.
+    rng = np.random.default_rng(seed)
+    n, m = 30, 36
+    A = rng.standard_normal((m, n, n))
+    x = np.abs(rng.standard_normal(n)) * (rng.random(n) < 0.5)
+    x[3] = -0.3
+    x /= np.linalg.norm(x)
+    solution = fq.solve(A, noisy(rng, fq.measure(A, x), 0.003), prior=fq.Sparse(nonnegative=True), rng=0)
+    assert fq.distance(solution.x, x) < 0.01
+
+
+@pytest.mark.parametrize("value", [0.75, 1.0])
+def test_a_value_beside_those_that_are_told_is_no_noise(value):
+    rng = np.random.default_rng(4)
+    m = 60
+    A, x = rng.standard_normal((m, N, N)), rng.choice([-1.0, 1.0], N)
+    x[5] = value
+    problem = Problem(
+        m, N, noisy(rng, fq.measure(A, x), 0.01), A.dtype, None, None, None, as_noise(None, m), 1e-8, rng, 1 << 30
+    )
+    found = finish(fq.as_measurements(A), other_values_fit(problem, np.sign(x)))
+    assert found is (value != 1.0)
 
 
 def test_the_error_of_few_nonzeros_is_that_of_the_noise():
@@ -240,27 +280,29 @@ def test_complex_measurements_that_depend_on_each_other_show_that_the_rest_is_no
 
 
 def met(descents):
-    """What a challenge meets in descents, each the evidence that it gains and a distance from x."""
-    challenge = Challenge(near=0.1, better=0.01, exact=0.002, errors=0.001)
-    found = ((gain, np.array([away])) for gain, away in descents)
-    return challenge.meet(found, lambda x: float(x[0]), lambda x: x[0] > 0.5), challenge
+    """What a search meets in the ends of descents, each the evidence that it gains and its distance from x."""
+    ends = ((gain, np.array([away])) for gain, away in descents)
+    case = SimpleNamespace(
+        measure=noisy_measure(0.002), errors_of_x=0.001, back=0, deeper=None, twin=None, shown=lambda: "another",
+        away=lambda x: float(x[0]), rival=lambda x: x[0] > 0.5,
+    )  # fmt: skip
+    doubt, blur = _met(case, ends, near=0.1, better=0.01)
+    return doubt, blur, case.back
 
 
 def test_a_challenge_ends_early_only_if_a_dozen_descents_come_back():
     back, lost = (0.0, 0.0), (-50.0, 1.3)
-    assert met([back] * 12 + [(-1.0, 1.0)])[0] is Met.AGAIN
-    assert met([back] * 11 + [lost] * 5 + [(-1.0, 1.0)])[0] is Met.ANOTHER
-    assert met([back] * 2 + [lost] * 60)[0] is Met.AGAIN
-    assert met([back] + [lost] * 60)[0] is Met.NOTHING
+    assert met([back] * 12 + [(-1.0, 1.0)])[::2] == ("", 12)
+    assert met([back] * 11 + [lost] * 5 + [(-1.0, 1.0)])[0] == "another"
+    assert met([back] * 2 + [lost] * 60)[::2] == ("", 2)
+    assert met([back] + [lost] * 60)[::2] == ("", 1)
 
 
 def test_a_challenge_tells_what_is_far_likelier_from_what_is_as_likely():
-    assert met([(5.0, 0.05)])[0] is Met.BETTER
-    assert met([(5.0, 0.005)] + [(-50.0, 1.3)] * 9)[0] is Met.NOTHING
-    assert met([(90.0, 0.005)])[0] is Met.BETTER  # noise would not explain that
-    result, challenge = met([(0.5, 0.05)] * 8)
-    assert result is Met.AGAIN
-    assert challenge.blur == 0.05  # no other signal, but x is known no better than this
+    assert "far likelier" in met([(5.0, 0.05)])[0]
+    assert met([(5.0, 0.005)] + [(-50.0, 1.3)] * 9)[::2] == ("", 1)
+    assert "far likelier" in met([(90.0, 0.005)])[0]  # noise would not explain that
+    assert met([(0.5, 0.05)] * 8) == ("", 0.05, 8)  # no other signal, but x is known no better than this
 
 
 @pytest.mark.parametrize("n", [8, 40, 160])

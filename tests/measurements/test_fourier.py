@@ -371,8 +371,38 @@ def test_the_rigidity_of_masks():
     opposite = np.roll(np.flip(masks, axis=(1, 2)), 1, axis=(1, 2))
     assert rigidity(np.exp(1j * (np.angle(masks) - np.angle(opposite)))) == pytest.approx(0)
     assert rigidity(np.repeat(masks[:1], 3, axis=0)) == pytest.approx(0)
-    for case in ({"real": True}, {"size": (20, 20)}, {"measured": rng.random((3, 12, 10)) < 0.9}):
+    for case in ({"size": (20, 20)}, {"measured": rng.random((3, 12, 10)) < 0.9}):
         assert rigidity(masks, **case) == 0
     # Each of them is what the slow test of all maps says.
     for A, rigid in ((fq.FourierTensor(masks), True), (fq.FourierTensor(np.repeat(masks[:2], 2, axis=0)[:2]), False)):
         assert (A._transform(real=False).rigidity > 0.3) == rigid
+
+
+def test_the_rigidity_of_masks_for_real_signals():
+    """Against all maps Q: `J(g_t) Q x = −J(x) h_t` has one solution where masks are rigid, and more elsewhere."""
+    rng = np.random.default_rng(21)
+
+    def maps(A):
+        M, x, g = A.matrices(0, A.m).real, rng.standard_normal(A.n), rng.standard_normal((2, A.n))
+        nothing = np.zeros((A.m, A.n))
+        rows = np.block([[M @ g[0], M @ x, nothing], [M @ g[1], nothing, M @ x]])
+        values = np.linalg.svd(rows, compute_uv=False)
+        return int(np.count_nonzero(values < 1e-10 * values[0]))
+
+    masks = phases(rng, 3, 8, 7)
+    opposite = np.roll(np.flip(masks, axis=(1, 2)), 1, axis=(1, 2))
+    eighths = np.exp(0.25j * np.pi * rng.integers(0, 8, (3, 8, 7)))
+    cases = {
+        "random": (masks, 1), "two": (masks[:2], 1), "eight phases": (eighths, 1),
+        "one modulus": (masks * (0.5 + rng.random((8, 7))), 1),
+        "reversed": (np.exp(1j * (np.angle(masks) - np.angle(opposite))), 2),
+        "periodic": (np.tile(phases(rng, 3, 4, 7), (1, 2, 1)), 2),
+    }  # fmt: skip
+    for name, (each, count) in cases.items():
+        A = fq.FourierTensor(each)
+        found = A._transform(real=True).rigidity
+        assert found > 0.1 if count == 1 else found == 0, name
+        assert maps(A) == count if count == 1 else maps(A) > 1, name
+    # Where it does not tell, it is 0.
+    for other in (rng.standard_normal((3, 8, 7)), masks * rng.random((3, 8, 7)), masks[:1]):
+        assert fq.FourierTensor(other)._transform(real=True).rigidity == pytest.approx(0, abs=1e-6)

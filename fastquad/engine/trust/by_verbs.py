@@ -81,8 +81,9 @@ class _Case:
     def __init__(self, problem: Problem, forms: Any, x: Float) -> None:
         self.problem, self.forms, self.gauge = problem, forms, Gauge(problem)
         self.rng = np.random.default_rng(4)
-        #: Bounds of the least eigenvalue of J^T J in the norm of the forms, and of the least singular value of J.
-        self.bound = self.seen = 0.0
+        #: The weights of rows, and bounds of the least eigenvalue of J^T J in the norm of the forms, and of the least
+        #: singular value of J.
+        self.weights, self.bound, self.seen = forms.levelling(problem.y), 0.0, 0.0
         self.rival: Float | None = None
         self.take(x)
 
@@ -91,6 +92,11 @@ class _Case:
         self.x, self.norm = x, float(np.linalg.norm(x)) or 1.0
         self.values = self.forms.measure(x)
         self.r = self.values - self.problem.y
+
+    @property
+    def square(self) -> float:
+        """‖w r‖²."""
+        return float(np.sum((self.weights * self.r) ** 2))
 
     @property
     def residual(self) -> float:
@@ -108,33 +114,30 @@ class _Case:
 
     # -- what J sees --------------------------------------------------------------------------------------------------
 
-    def full_rank(self, need: float, weights: Float | None = None) -> bool:
+    def full_rank(self, need: float) -> bool:
         """Whether J sees each direction: a change of x by its norm changes the measurements by more than `need`."""
         free = [turned(self.x)] if self.problem.turning else []
-        self.bound = self.forms.jacobian(self.x, weights).least(self.rng, free).bound
+        J, square = self.forms.jacobian(self.x, self.weights), (need / self.norm) ** 2 / self.forms.shortest
+        self.bound = J.least(self.rng, free, square).bound
         self.seen = math.sqrt(self.bound * self.forms.shortest)
         return self.norm * self.seen > need
 
     def spans(self, least: float, J: Any = None) -> bool:
         """Whether the values of a random signal are more than `least` away from the span of J."""
         g = self.rng.standard_normal(self.problem.n)
-        column = self.forms.measure(g * (self.norm / float(np.linalg.norm(g))))
-        bound = self.bound
-        if J is None:
-            J = self.forms.jacobian(self.x)
-        else:
-            column, bound = J.w * column, J.bound
+        column = self.weights * self.forms.measure(g * (self.norm / float(np.linalg.norm(g))))
+        J = self.forms.jacobian(self.x, self.weights) if J is None else J
         left = column - J.forward(J.least_squares(column, 1e-4, 500))
         slope = float(np.linalg.norm(self.forms.scaled(-0.5, J.adjoint(left))))
-        shown = float(np.linalg.norm(left)) - slope / math.sqrt(max(bound, 1e-300))
+        shown = float(np.linalg.norm(left)) - slope / math.sqrt(max(self.bound, 1e-300))
         return shown > max(least, tol.INDEPENDENT * float(np.linalg.norm(column)))
 
     def clean(self) -> None:
         """Drop the coordinates that differ from zero only by rounding: a bound of their errors is known."""
-        m, y = self.problem.m, self.problem.y
+        m, y, w = self.problem.m, self.problem.y, self.weights
         level = max(
-            float(np.linalg.norm(self.r)) / math.sqrt(max(1, m - self.problem.unknowns)),
-            tol.EPS * float(np.linalg.norm(y)) / math.sqrt(m),
+            math.sqrt(self.square / max(1, m - self.problem.unknowns)),
+            tol.EPS * float(np.linalg.norm(w * y)) / math.sqrt(m),
         )
         size = np.repeat(np.abs(self.gauge.numbers(self.x)), self.gauge.width)
         near = (size < tol.CLEARLY * level / self.seen) & (size > 0)
@@ -145,7 +148,7 @@ class _Case:
         limit = 2 * max(float(np.linalg.norm(self.r)), 2 * tol.EPS * float(np.linalg.norm(y)))
         self.take(np.where(near, 0.0, self.x))
         for _ in range(2):
-            step = self.forms.jacobian(self.x).least_squares(-self.r, 1e-6, 200, free=free)
+            step = self.forms.jacobian(self.x, w).least_squares(-w * self.r, 1e-6, 200, free=free)
             self.take(self.x + step)
         if float(np.linalg.norm(self.r)) > limit:
             self.take(before)
@@ -161,13 +164,7 @@ class _Case:
 
     def images(self) -> Iterator[tuple[str, Float]]:
         """The signals that measurements often confuse with x."""
-        z, gauge = self.gauge.numbers(self.x), self.gauge
-        moved = (("", z), (" reversed", z[::-1]), (" moved by one", np.roll(z, 1)), (" moved by one", np.roll(z, -1)))
-        for name, each in moved:
-            if name:
-                yield f"x{name} fits as well.", gauge.coordinates(each)
-            for image in gauge.images(each)[1:]:
-                yield f"x{name}{' and' if name else ''} conjugated fits as well.", gauge.coordinates(image)
+        yield from self.gauge.likenesses(self.x)
         if isinstance(self.forms, Transform):
             yield from ((f"x {name} fits as well.", other) for name, other in self.forms.twins(self.x))
 
@@ -223,15 +220,15 @@ class _Case:
         count = min(few, key=lambda q: _effort(q, (q + 1) * n / (q * m)))
         if (count + 1) * n >= count * m:
             return False
-        J = self.forms.jacobian(self.x)
         G = self.rng.standard_normal((count, n))
         G *= self.norm / np.linalg.norm(G, axis=1, keepdims=True)
-        others = [self.forms.jacobian(g) for g in G]
+        weights = [self.forms.levelling(self.values + self.forms.measure(g)) for g in G]
+        pairs = [(self.forms.jacobian(g, w), self.forms.jacobian(self.x, w)) for g, w in zip(G, weights, strict=True)]
 
         def apply(v: Float) -> Float:
             u, *h = (scaled(-0.5, each) for each in v.reshape(count + 1, n))
             out = np.zeros((count + 1, n))
-            for t, other in enumerate(others):
+            for t, (other, J) in enumerate(pairs):
                 row = other.forward(u) + J.forward(h[t])
                 out[0] += other.adjoint(row)
                 out[1 + t] = J.adjoint(row)
@@ -240,13 +237,10 @@ class _Case:
         known = [np.concatenate([self.x, *-G])]
         if self.problem.turning:
             known.append(np.concatenate([turned(self.x) * self.norm, *(turned(g) * self.norm for g in G)]))
-            for t in range(count):
-                phase = np.zeros((count + 1, n))
-                phase[1 + t] = turned(self.x)
-                known.append(phase.reshape(-1))
+            known += [np.kron(each, turned(self.x)) for each in np.eye(count + 1)[1:]]
         without = [np.concatenate([scaled(0.5, each) for each in v.reshape(count + 1, n)]) for v in known]
-        found = krylov.least_eigenvalue(apply, (count + 1) * n, self.rng, without)
-        average = (count * J.typical(self.rng) + sum(each.typical(self.rng) for each in others)) / (count + 1)
+        average = sum(each.typical(self.rng) for pair in pairs for each in pair) / (count + 1)
+        found = krylov.least_eigenvalue(apply, (count + 1) * n, self.rng, without, least**2 * average)
         return found.shown and math.sqrt(found.bound / average) > least
 
 
@@ -273,7 +267,7 @@ def certify_by_verbs(problem: Problem, x: Float) -> Asks[Certificate | None]:
         return None
     status, doubt = found or (Status.UNDECIDED, f"{_UNSEEN}.")
     # What the residual allows at most; with a residual of rounding it is negligible.
-    error = float(np.linalg.norm(case.r)) / (case.seen * case.norm) if case.seen and case.residual > 1e-12 else 0.0
+    error = math.sqrt(case.square) / (case.seen * case.norm) if case.seen and case.residual > 1e-12 else 0.0
     return Certificate(case.x, case.residual, status, doubt, error, case.rival)
 
 
@@ -291,14 +285,14 @@ def _status(case: _Case) -> tuple[Status, str] | None:
         doubt = case.elsewhere(np.full(m, float(np.sqrt(np.mean(delta**2)))), tol.FITS, tol.APART)
     if doubt:
         return Status.AMBIGUOUS, doubt
-    need = math.sqrt(m) / tol.APART * float(delta.max())
+    need = math.sqrt(m) / tol.APART * float(np.max(case.weights * delta))
     if not case.full_rank(need):
         return None
     case.clean()
     if m == problem.unknowns:
         return Status.UNDECIDED, few
     if not case.spans(need):
-        return (Status.UNDECIDED, f"{few} And no more are independent.") if problem.matrix_free else None
+        return (Status.UNDECIDED, f"{few} No more are independent than unknowns.") if problem.matrix_free else None
     if problem.movable:
         return Status.UNDECIDED, _FACTORS
     if not problem.matrix_free and not case.no_linear_twin(0.0):
@@ -317,7 +311,7 @@ def _status_on_support(case: _Case) -> tuple[Status, str] | None:
         return Status.AMBIGUOUS, doubt
     part = replace(problem, n=support.size, prior=None, groups=None, movable=False)
     inner = _Case(part, Within(case.forms, support), case.x[support])
-    need = math.sqrt(problem.m) / tol.APART * float(delta.max())
+    need = math.sqrt(problem.m) / tol.APART * float(np.max(inner.weights * delta))
     if problem.m <= part.unknowns or not inner.full_rank(need) or not inner.spans(need):
         return None
     case.seen = inner.seen
@@ -361,7 +355,8 @@ def _doubt(case: _Case, delta: Float, apart: float) -> str:
     dark = case.dark()
     if dark:
         return dark
-    if not case.full_rank(1.0, 1 / delta):
+    case.weights = 1 / delta
+    if not case.full_rank(1.0):
         return f"{_UNSEEN} in this noise."
     likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + tol.FITS / case.problem.m)
     if case.problem.matrix_free:
@@ -401,6 +396,7 @@ def judge_factored(problem: Problem, outcome: Outcome) -> Asks[tuple[Status, Out
     if not normals.affordable:
         return Status.UNDECIDED, _noted(outcome, _NO_MATRIX)
     J, directions = yield from Factored.at(normals, case.x, w)
+    case.weights, case.bound = J.w, J.bound
     yield Reread(J.forms.uncharged() + case.forms.uncharged())
     if directions.size:
         found = yield from _undetermined(case, J, outcome, directions)
@@ -439,28 +435,23 @@ def _undetermined(case: _Case, J: Factored, outcome: Outcome, directions: Float)
     free = np.flatnonzero(np.repeat((moved > tol.PART * moved.max(axis=0)).any(axis=1), case.gauge.width))
     note = f"No measurement determines {case.gauge.names(free)}: {directions.shape[1]} directions of x are free."
     other = yield from descend(J.normals, case.x + 0.2 * case.norm * directions[:, 0], J.w, tol.TO_ROUNDING, quiet=True)
-    limit = 4 * _square(case, J) + 1e-20 * float(np.sum((J.w * case.problem.y) ** 2))
+    limit = 4 * case.square + 1e-20 * float(np.sum((J.w * case.problem.y) ** 2))
     rival = other.x if other.curve[-1] <= limit and case.away(other.x) > tol.TWIN_APART else None
     return Status.UNDETERMINED, _noted(outcome, note, rival=rival)
 
 
-def _square(case: _Case, J: Factored) -> float:
-    """‖w r‖²."""
-    return float(np.sum((J.w * case.r) ** 2))
-
-
 def _exact(case: _Case, J: Factored, outcome: Outcome, eps: float) -> Asks[tuple[Status, Outcome]]:
     """The verdict where every row fits to its rounding and every direction is seen."""
-    problem, square = case.problem, _square(case, J)
+    problem, square = case.problem, case.square
     m, freedom = problem.m, problem.n - J.held.size
     # What rounding leaves open: each row is known to what is left of it.
     outcome = _with_errors(case, J, outcome, max(math.sqrt(square / max(1, m - freedom)), eps), None)
     if m <= freedom or not case.spans(0.0, J):
-        few = f"There are {m} measurements for {freedom} unknowns, and no more of them are independent."
+        few = f"There are {m} measurements for {freedom} unknowns: no more independent ones than unknowns."
         return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {few}".strip())
     limit = square + m * (tol.ROUNDED_ROW * eps) ** 2
     case.take(np.where(_sure(case, outcome), case.x, 0.0))
-    if _square(case, J) > limit:
+    if case.square > limit:
         case.take(outcome.x)
     outcome = replace(outcome, x=case.x, residual=case.residual)
     rival = yield from _rival(case, J, limit, 0.0)
@@ -476,7 +467,7 @@ def _in_noise(case: _Case, J: Factored, outcome: Outcome, told: Float | None) ->
     """The verdict where noise, told or not, must explain what is left."""
     from scipy.special import gammaincc
 
-    problem, square = case.problem, _square(case, J)
+    problem, square = case.problem, case.square
     spare = problem.m - (problem.n - J.held.size)
     if spare < 1:
         return Status.UNDECIDED, _noted(outcome, _NO_SPARE, stderr=outcome.stderr)

@@ -20,7 +20,7 @@ from fastquad.engine.trust.by_verbs import doubt_by_verbs
 from fastquad.engine.trust.doubt import Doubt, Missed, doubt_in_noise, missed
 from fastquad.engine.trust.residual import widened
 from fastquad.engine.trust.sound import of_rows, sound
-from fastquad.engine.trust.structured import better_values, other_values_fit
+from fastquad.engine.trust.structured import other_values_fit
 from fastquad.measurements.contractions import Products
 from fastquad.numerics.small import with_small_ones
 from fastquad.priors.base import Prior
@@ -59,12 +59,8 @@ def with_second(verdict: Verdict) -> Verdict:
 
 def _by_prior(problem: Problem, outcome: Outcome, prior: Prior) -> Asks[Verdict]:
     """The verdict on signal in noise where the method has its estimate by a prior that is not sparsity alone."""
-    if prior.alphabet is not None:
-        values = yield from better_values(problem, prior.nearest(outcome.x), prior.alphabet)
-        if values is not None:
-            return (yield from _improved(problem, outcome, values))
-        if (yield from other_values_fit(problem, outcome.x)):
-            return _contradicted(outcome)
+    if prior.alphabet is not None and (yield from other_values_fit(problem, outcome.x)):
+        return _contradicted(outcome)
     look = yield from missed(problem, outcome.x)
     if look.better is not None:
         return (yield from _improved(problem, outcome, look.better))

@@ -130,28 +130,6 @@ def other_values_fit(problem: Problem, x: Float, *, below: bool = False) -> Asks
     return False
 
 
-def better_values(problem: Problem, x: Float, values: Float) -> Asks[Float | None]:
-    """A signal of these values that fits far better than x: one coordinate at a time is changed while that helps."""
-    x, curve = np.array(x), []
-    diagonals = yield Diagonals()
-    for _ in range(2 * x.size):
-        W = yield Products(x)
-        r = W @ x - problem.y
-        best, square = None, float(r @ r)
-        curve.append(square)
-        for value in values:
-            change = value - x
-            left = r[:, None] + 2 * W * change + diagonals * change**2
-            squares = np.einsum("ij,ij->j", left, left)
-            j = int(np.argmin(squares))
-            if squares[j] < (1 - 1e-9) * square:
-                best, square = (j, value), float(squares[j])
-        if best is None:
-            break
-        x[best[0]] = best[1]
-    return x if curve[-1] < tol.PART * curve[0] else None
-
-
 def _certify_in_columns(
     problem: Problem, C: Float, z: Float, every: bool, entries: Entries | None
 ) -> Asks[Certificate]:

@@ -1,9 +1,10 @@
-"""Whether some coordinates of x have other values, because no measurement of them is left to rule these out.
+"""Whether a part of x has other values, because no measurement of it is left to rule these out.
 
-All coordinates together may have measurements to spare, and a few of them none: three that are seen by three
-measurements only, given the others, are three quadratic equations with three unknowns. Complex solutions of such
-equations come in pairs, and 2^g is even: where there is one real solution, there is another. It is looked for by
-Levenberg–Marquardt on these coordinates alone. Under noise a few measurements to spare may not be enough.
+All of x may have measurements to spare, and a part of it none: three coordinates that are seen by three measurements
+only, given the others, are three quadratic equations with three unknowns. Complex solutions of such equations come in
+pairs, and 2^g is even: where there is one real solution, there is another. It is looked for by Levenberg–Marquardt in
+this part alone. Least squares fits such measurements whatever they are, and without them W does not see the part, which
+may be coordinates or any directions. Under noise a few measurements to spare may not be enough.
 """
 
 from __future__ import annotations
@@ -11,124 +12,84 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.gauge import expand
 from fastquad.engine.trust.search import Candidate, Search
-from fastquad.measurements.dense.kept import positions
 from fastquad.numerics.independence import Gram
 from fastquad.numerics.levenberg_marquardt import on_block
-from fastquad.numerics.matching import square_part
 from fastquad.numerics.symmetry import fixed_direction
 from fastquad.typing import Asks, Float, Indices
 
 
 def subsystem(case: Search) -> Asks[Iterable[Candidate]]:
-    """x with other values at the coordinates that are hardly seen; where there may be some, that is suspected."""
+    """x with other values in the part that is hardly seen; where there may be some, that is suspected."""
     answer, problem, noisy = case.answer, case.problem, case.measure.noisy
-    # A change of the coordinate by the norm of x must show in a measurement that sees it.
-    limit = case.measure.need * case.delta / (2 * case.norm)
-    seen = _seen(answer.columns, limit, noisy)
-    if seen is None:
-        return () if noisy else (yield from _in_a_basis(case))
-    part = _least_spare(seen) if noisy else _none_to_spare(seen, case.gauge.count)
-    if part.size in (0, answer.s):
-        return () if noisy else (yield from _in_a_basis(case))
-    rows, S = np.flatnonzero(seen[:, part].any(axis=1)), answer.S[part]
+    rows, directions = _least_spare(answer.columns) if noisy else _none_to_spare(case)
+    count, size = directions.shape
+    if count in (0, size):
+        return ()
     wanted = tol.SETTLING if noisy and answer.residual > tol.TWIN_APART else 1
     doubt = ""
-    if rows.size < part.size + wanted:
-        numbers = f"Only {rows.size} measurements depend on {case.gauge.names(S)}, for {part.size} unknowns"
-        doubt = f"{numbers}: other values may fit as well."
+    if rows.size < count + wanted:
+        weight = case.gauge.norms(np.linalg.norm(directions, axis=0), answer.S)
+        places = case.gauge.names(answer.S[weight > tol.PART * weight.max()])
+        doubt = f"Only {rows.size} measurements see {count} directions of x, at {places}: other values may fit as well."
     block = yield from answer.block()
     if block is None:
         case.suspicion = doubt
         return ()
-    block, free = block[rows], positions(S, answer.places)
-    if rows.size <= part.size and not block[:, free[:, None], free].any():
+    # x without its part along the directions, and these: x is the first, with a coefficient of one, and z.
+    z = directions @ answer.z
+    space = np.stack([expand(each, answer.S, problem.n)[answer.places] for each in directions], axis=1)
+    rest = answer.x[answer.places] - space @ z
+    basis = np.column_stack([rest, space])
+    small = basis.T @ block[rows] @ basis
+    bent = float(np.abs(small[:, 1:, 1:]).max(initial=0.0))
+    if rows.size <= count and bent <= tol.ROUNDING * float(np.abs(block).max(initial=0.0)):
         return ()  # as many equations, linear in these unknowns: they have one solution
     case.suspicion = doubt
 
     def solutions() -> Iterator[Candidate]:
-        z, rng = answer.x[answer.places], np.random.default_rng(3)
-        spread = float(np.sqrt(np.mean(z[free] ** 2)))
+        rng, spread = np.random.default_rng(3), float(np.sqrt(np.mean(z**2)))
         for attempt in range(tol.MANY):
-            start = z.copy()
-            start[free] = (1 + 2 * (attempt % 2)) * spread * rng.standard_normal(free.size)
-            descent = on_block(problem.y[rows], start, block, tol.CHALLENGE, free=free)
+            start = (1 + 2 * (attempt % 2)) * spread * rng.standard_normal(count)
+            free = np.arange(1, count + 1)
+            descent = on_block(problem.y[rows], np.append(1.0, start), small, tol.CHALLENGE, free=free)
             if noisy or descent.residual < EXACT_RESIDUAL:
-                yield Candidate(expand(descent.z, answer.places, problem.n), answer.S)
+                yield Candidate(expand(basis @ descent.z, answer.places, problem.n), answer.S)
 
     return solutions()
 
 
-def _seen(W: Float, limit: Float, noisy: bool) -> NDArray[np.bool_] | None:
-    """Which measurement sees which unknown, given their products W (m, s); None if each sees all.
-
-    `limit` (m,) is the product from which on a measurement does. Under noise it must only be more than rounding.
-    """
-    size = np.abs(W)
-    if noisy:
-        limit = np.full(len(W), tol.ROUNDING * float(size.max(initial=0.0)))
-    if float(size.min(initial=np.inf)) > float(limit.max(initial=0.0)):
-        return None
-    return np.asarray(size > limit[:, None])
-
-
-def _none_to_spare(seen: NDArray[np.bool_], gauge: int) -> Indices:
-    """The unknowns without a measurement to spare; the phase is left to the one that is seen most."""
-    counts = np.count_nonzero(seen, axis=0)
-    unknowns = np.delete(np.arange(counts.size), int(np.argmax(counts)) if gauge else [])
-    return unknowns[square_part(seen[:, unknowns])]
-
-
-def _least_spare(seen: NDArray[np.bool_]) -> Indices:
-    """The unknowns with the fewest measurements to spare, of the groups that the measurements of one see alone."""
-    counts = np.count_nonzero(seen, axis=0)
-    if int(counts.min()) > counts.size:
-        return np.zeros(0, dtype=np.intp)
-    # within[k, j]: every measurement that sees k sees j, too.
-    within = seen.T.astype(np.float32) @ (~seen).astype(np.float32) == 0
-    return np.flatnonzero(within[:, int(np.argmin(counts - within.sum(axis=0)))])
-
-
-def _in_a_basis(case: Search) -> Asks[Iterable[Candidate]]:
-    """The same for directions of x that are no coordinates: as many as there are measurements that alone see them.
-
-    Such a measurement is fitted whatever it is: its row of W is in no span of the others.
-    """
+def _none_to_spare(case: Search) -> tuple[Indices, Float]:
+    """The measurements that are fitted whatever they are, and the directions (d, s) that only they see."""
     answer = case.answer
     rows = _fitted_alone(answer.columns, answer.gram)
     if rows.size == 0 or rows.size >= case.m - 1:
-        return ()
+        return rows, np.zeros((0, answer.s))
     seen, vectors = case.directions(np.delete(case.scaled(answer.columns), rows, axis=0), answer.z)
-    directions = vectors[seen <= case.measure.need]
-    block = yield from answer.block()
-    if block is None or len(directions) == 0 or case.problem.fixed:
-        return ()
-    bent = np.abs(directions @ block[rows] @ directions.T).max(initial=0.0)
-    if bent <= tol.ROUNDING * float(np.abs(block).max(initial=0.0)):
-        return ()  # linear equations, which have one solution
-    count = f"{len(directions)} directions of x" if len(directions) > 1 else "one direction of x"
-    case.suspicion = f"Only {rows.size} measurements depend on {count}: other values may fit as well."
-    rng, starts = np.random.default_rng(3), []
-    for attempt in range(tol.MANY):
-        start = answer.x.copy()
-        size = (1 + 2 * (attempt % 2)) * case.norm
-        start[answer.S] += size * (rng.standard_normal(len(directions)) @ directions)
-        starts.append(Candidate(start, answer.S))
-    return starts
+    return rows, vectors[seen <= case.measure.need]
 
 
 def _fitted_alone(columns: Float, gram: Gram) -> Indices:
-    """The measurements that least squares on these columns fits whatever they are: of leverage one.
-
-    `P e` with the projection P off the span of the columns and a random e: it is zero where the diagonal of P is.
-    """
+    """The measurements of leverage one: the part of a random vector off the span of these columns is zero there."""
     if gram.factor is None:
         return np.zeros(0, dtype=np.intp)
     e = fixed_direction(len(columns))
     left = e - columns @ gram.solve(columns.T @ e)
     return np.flatnonzero(np.abs(left) < tol.ROUNDING * np.abs(e))
+
+
+def _least_spare(W: Float) -> tuple[Indices, Float]:
+    """Of the groups of unknowns that the measurements of one see alone, that with the fewest to spare, and its rows."""
+    size, s = np.abs(W), W.shape[1]
+    seen = size > tol.ROUNDING * float(size.max(initial=0.0))
+    counts = np.count_nonzero(seen, axis=0)
+    if seen.all() or int(counts.min()) > s:
+        return np.zeros(0, dtype=np.intp), np.zeros((0, s))
+    # within[k, j]: every measurement that sees k sees j, too.
+    within = seen.T.astype(np.float32) @ (~seen).astype(np.float32) == 0
+    part = np.flatnonzero(within[:, int(np.argmin(counts - within.sum(axis=0)))])
+    return np.flatnonzero(seen[:, part].any(axis=1)), np.eye(s)[part]

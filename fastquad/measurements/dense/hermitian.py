@@ -6,6 +6,8 @@ measurements are the same as for real matrices.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from fastquad._kernels import hermitian as kernels
@@ -33,7 +35,9 @@ class PackedHermitianTensor(PackedTensor):
         signals = interleaved(x.reshape(self.n, -1))
         if x.ndim == 1:
             out = W.view(np.float64)[None]
-            self._run(kernels.products, self.blocks, signals, out, 0, n_threads=n_threads)
+            run = partial(kernels.products, self.blocks, signals, out, 0)
+            self._settle(kernels, run)
+            self._run(run, n_threads=n_threads)
             return
         out = np.empty((len(signals), self.m, 2 * self.n))
         self._run(kernels.products, self.blocks, signals, out, 0, n_threads=n_threads, share=len(signals))

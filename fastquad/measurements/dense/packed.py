@@ -7,6 +7,8 @@ measurements, so a pass goes at the speed of memory for any n.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,9 @@ from fastquad.typing import Float, Indices
 
 #: The number of entries of the packed layout in a task that adds to a sum: half a megabyte of doubles.
 _SUM_ENTRIES = 1 << 16
-# A pass takes less time than to gather more than this part of the rows (measured on Zen 5, n = 400 and 700): where A
+# From so many bytes on it may pay to measure how a tensor is best prefetched.
+_STREAM_BYTES = 3 * kernels.cached
+# A pass takes less time than to gather more than this part of the rows (measured on Zen 5, n = 400 and 700): if A
 # comes from memory, by the size of its entries; a fifth elsewhere.
 _GATHERED = {8: 8, 4: 11, 2: 14}
 # Passes that it takes to gather as many entries as A has, one by one.
@@ -75,10 +79,14 @@ class PackedTensor(StoredTensor):
 
     def _products(self, x: Float, W: Float, n_threads: int) -> None:
         if x.ndim == 1:
-            self._run(kernels.products, self._stored, x, W, n_threads=n_threads)
+            run = partial(kernels.products, self._stored, x, W)
+            self._settle(kernels, run)
+            self._run(run, n_threads=n_threads)
         else:
-            b = x.shape[1]
-            self._run(kernels.products_batch, self._stored, pad(x, GROUP), W, n_threads=n_threads, share=b)
+            b, padded = x.shape[1], pad(x, GROUP)
+            run = partial(kernels.products_batch, self._stored, padded, W)
+            self._settle(kernels, run, tiles=True)
+            self._run(run, n_threads=n_threads, share=b)
 
     def _apply_single(self, x: Float, n_threads: int, out: Float | None = None) -> Float:
         sparse = self.reads_rows(int(np.count_nonzero(x if x.ndim == 1 else x.any(axis=1))))
@@ -92,7 +100,19 @@ class PackedTensor(StoredTensor):
         """`_products` in float arithmetic, of entries that are stored as float32 or float16."""
         kernel, b = (kernels.products_single, 1) if x.ndim == 1 else (kernels.products_batch_single, x.shape[1])
         single = pad(x, GROUP, dtype=np.float32)
-        self._run(kernel, self._stored, single, W, n_threads=n_threads, share=b)
+        run = partial(kernel, self._stored, single, W)
+        self._settle(kernels, run, tiles=x.ndim == 2)
+        self._run(run, n_threads=n_threads, share=b)
+
+    def _settle(self, module: ModuleType, run: Callable[[int, int], object], *, tiles: bool = False) -> None:
+        """Before the first pass over a tensor so large that it comes from memory: choose how to prefetch it."""
+        if self.nbytes >= _STREAM_BYTES:
+            from fastquad.measurements.dense import prefetch
+
+            if tiles:
+                prefetch.settle_tiles(self.blocks, run)
+            else:
+                prefetch.settle_streams(module, self.blocks, run)
 
     def _products_on(self, support: Indices, values: Float, W: Float, n_threads: int) -> None:
         if values.ndim == 2:

@@ -4,7 +4,7 @@ For pixel k of the transform and mask l, `a^* x = Σ_j mask_l(j) exp(−2πi Σ_
 
     B x           a multiplication with each mask and a fast Fourier transform
     B^* z         the inverse transform, times the conjugate masks, summed over them
-    B^* B         diagonal where all pixels are measured: N Σ_l |mask_l(j)|², N the number of pixels
+    B^* B         diagonal if all pixels are measured: N Σ_l |mask_l(j)|², N the number of pixels
     Σ_i w_i A_i   conj(mask_l(j)) mask_l(k) c_l(j − k), with c_l the inverse transform of w_l, summed over the masks
 
 and no vector is ever stored. Pixels that are not measured, behind a beam stop or dead, are left out of y.
@@ -105,7 +105,7 @@ class FourierTensor(FactoredTensor):
     def _transform(self, real: bool) -> FourierTransform:
         return FourierTransform(self.masks, self.size, self.measured, real)
 
-    # -- entries: only where they are asked for -----------------------------------------------------------------------
+    # -- entries: only if they are asked for -----------------------------------------------------------------------
 
     @property
     def _pixels(self) -> Indices:
@@ -210,7 +210,7 @@ class FourierTensor(FactoredTensor):
 
 
 class FourierTransform(Transform):
-    """B of real signals (n,), or of complex ones as real numbers, Re and Im in turn; two numbers a measurement."""
+    """B of real signals (n,), or of complex ones as real numbers, Re and Im in turn; two numbers per measurement."""
 
     R = 2
     diagonal = True
@@ -260,15 +260,17 @@ class FourierTransform(Transform):
 
     @cached_property
     def rigidity(self) -> float:
-        """By the masks alone, for complex x and all pixels.
+        """By the masks alone, for all pixels, and for real x by `_rigidity_for_real`.
 
         A map Q of signals, linear over the reals, that leaves each |F(m Qv)_k| turns (F m v)_k or its conjugate by a
         phase: with circulants C and C' of each mask m, (Qv)_j sums (C(j−k) m_k v_k + C'(j+k) conj(m_k v_k))/m_j over k.
         For two masks with the ratio ρ, C(s) can only be nonzero if ρ(j)/ρ(j−s) is one number for all j, and C'(t) if
         ρ(j)/conj(ρ(t−j)) is: if the correlations of ρ with itself are as large as ‖ρ‖², at a shift that is not zero.
         """
-        if self.real or self.pixels is not None or self.size != self.masks.shape[1:] or not self.masks.all():
+        if self.pixels is not None or self.size != self.masks.shape[1:] or not self.masks.all():
             return 0.0
+        if self.real:
+            return _rigidity_for_real(self.masks)
         shifted, reflected = np.ones(self.size), np.ones(self.size)
         for mask in self.masks[1:]:
             ratio = mask / self.masks[0]
@@ -320,6 +322,39 @@ class FourierTransform(Transform):
         return Unit(FourierTransform(masks, self.size, self._measured, self.real), norms, np.arange(self.m))
 
 
+def _rigidity_for_real(masks: Number) -> float:
+    """The same for real x, and masks of one modulus each up to a common one, g.
+
+    gQ/g is orthogonal then, and with the phases m of any mask its entry at j, k is C(s) m_k/m_j + C'(t)/(m_j m_k) for
+    s = j − k and t = j + k. What it is at j, k beyond that at k, j is so `2 Re C(s) ρ(j)` with ρ(j) = m_k/m_j, unless
+    all ρ(j) of one s lie on a line. For masks 1 and l the cosine of the angle between such vectors is at most
+
+        (|Σ ρ_1 ρ_l| + |Σ ρ_1 conj(ρ_l)|)/√((n − |Σ ρ_1²|)(n − |Σ ρ_l²|))
+
+    and where it is below 1 for some l, C(s) = 0. C'(t) = 0 unless all m_j m_{t−j} lie on a line, and Q is 1 or −1.
+    """
+    sizes = np.abs(masks)
+    sizes = sizes / sizes.mean(axis=tuple(range(1, masks.ndim)), keepdims=True)
+    if np.abs(sizes - sizes[0]).max() > 1e-9 * sizes.max():
+        return 0.0
+    phases, n = masks / np.abs(masks), masks[0].size
+
+    def correlation(f: Number) -> Float:
+        """|Σ_j f(j) conj(f(j − s))| for each shift s."""
+        return np.asarray(np.abs(np.fft.ifftn(np.abs(np.fft.fftn(f)) ** 2)))
+
+    first, cosine = phases[0], np.full(masks.shape[1:], np.inf)
+    own = np.maximum(n - correlation(first**2), 1e-9 * n)
+    for each in phases[1:]:
+        beside = np.maximum(n - correlation(each**2), 1e-9 * n)
+        both = correlation(first * each) + correlation(first * each.conj())
+        cosine = np.minimum(cosine, both / np.sqrt(own * beside))
+    cosine.flat[0] = 0.0
+    # The places with 2j = t say nothing of C'(t).
+    line = np.abs(np.fft.ifftn(np.fft.fftn(first**2) ** 2)) + 2.0**masks.ndim
+    return float(np.clip(1 - max(float(cosine.max()), float(line.max()) / n), 0.0, 1.0))
+
+
 def _symmetry(masks: Number, size: tuple[int, ...]) -> str:
     """What leaves |F(mask · x)|² as it is beside a phase, for one mask that is the same number everywhere."""
     if len(masks) > 1 or np.ptp(masks.real) > 0 or np.ptp(masks.imag) > 0:
@@ -355,7 +390,7 @@ def _measured(measured: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.
     chosen = np.asarray(measured)
     if chosen.dtype != np.bool_ or chosen.shape != shape or not chosen.any():
         raise ValueError(
-            f"`measured` must be a boolean array of shape {shape}, one number a mask and pixel, and not all False, got "
-            f"{chosen.dtype} of shape {chosen.shape}."
+            f"`measured` must be a boolean array of shape {shape}, for each pixel behind each mask, and not all False, "
+            f"got {chosen.dtype} of shape {chosen.shape}."
         )
     return None if chosen.all() else np.ascontiguousarray(chosen)

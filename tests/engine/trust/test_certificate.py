@@ -9,12 +9,10 @@ import fastquad as fq
 from fastquad.engine.driver import finish
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
-from fastquad.engine.requests import answered_by
 from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.certificate import certify
 from fastquad.engine.trust.doubt import missed
 from fastquad.engine.trust.residual import no_noise
-from fastquad.engine.trust.structured import better_values
 from fastquad.measurements.dense.kept import Kept
 from fastquad.measurements.dense.layout import packed_rows
 from fastquad.noise import Gaussian
@@ -486,19 +484,6 @@ def test_a_coordinate_that_noise_made_large_does_not_make_the_error_small():
     A[:, :, 3] *= 1e-8
     y = np.einsum("ijk,j,k->i", A, x, x)
     assert not fq.solve(A, y + 0.1 * rng.standard_normal(80)).success
-
-
-def test_one_value_that_is_better_is_taken():
-    rng = np.random.default_rng(17)
-    A, x = rng.standard_normal((30, 12, 12)), rng.choice([-1.0, 0.0, 1.0], 12)
-    problem = Problem(30, 12, fq.measure(A, x), A.dtype, None, None, None, Gaussian(), 1e-8, lambda: rng, 1 << 30)
-    near = x.copy()
-    near[5] = 1.0 - abs(x[5])
-    tensor = fq.as_measurements(A)
-    signs = np.array([-1.0, 0.0, 1.0])
-    found = [answered_by(lambda each: each.answer(tensor, 1), better_values(problem, z, signs)) for z in (near, x)]
-    np.testing.assert_array_equal(found[0], x)
-    assert found[1] is None
 
 
 def test_what_a_matrix_that_is_zero_on_the_support_leaves_open_is_finite():
