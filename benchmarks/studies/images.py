@@ -209,7 +209,7 @@ def sparse(options):
             rng = np.random.default_rng(seed)
             x = np.zeros(side * side)
             x[rng.permutation(x.size)[:k]] = rng.exponential(size=k)
-            masks = masks_of("phase", 1, side, rng) if kind == "phase" else rng.integers(0, 2, (4, side, side)) * 1.0
+            masks = masks_of(kind, count, side, rng)
             measured = np.zeros(masks.shape, dtype=bool)
             measured.reshape(-1)[rng.permutation(measured.size)[: x.size // 2]] = True
             A = fq.FourierTensor(masks, measured=measured)
