@@ -237,7 +237,7 @@ def crystals(options):
             for seed in range(options.seeds):
                 prior = fq.Sparse(k=known, nonnegative=True)
                 # All starts are random: another seed is another start.
-                found, seconds = timed(A, rows.ravel()[1:], prior=prior, rng=seed, max_time=120)
+                found, seconds = timed(A, rows.ravel()[1:], prior=prior, rng=seed, max_time=20)
                 name = f"{path.name.split('.')[0]}, k {'told' if known else 'unknown'}"
                 print(f"{name}: {found.status.name}, left {found.residual:.3f}, {np.count_nonzero(found.x)} pixels, "
                       f"{found.n_passes / 2:.0f} pairs, {seconds:.2g} s, error {found.error}", flush=True)  # fmt: skip
