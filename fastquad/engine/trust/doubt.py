@@ -18,7 +18,7 @@ from fastquad.engine.trust.answer import Answer
 from fastquad.engine.trust.certificate import SOURCES
 from fastquad.engine.trust.evidence import evidence_of
 from fastquad.engine.trust.local import noisy_measure
-from fastquad.engine.trust.search import Search
+from fastquad.engine.trust.search import Search, gain
 from fastquad.measurements.contractions import Cells, Diagonals
 from fastquad.measurements.dense.kept import Kept
 from fastquad.numerics.levenberg_marquardt import by_products
@@ -111,6 +111,8 @@ def doubt_in_noise(
         reason = yield from case.challenged(expected is not None and entries.independent)
     if reason:
         yield from case.witness()
+    if case.twin is not None and (yield from gain(answer, case.twin)) > tol.SURE:
+        case.deeper = case.twin
     return Doubt(reason, error, stderr, error * case.uncertainty, case.hidden(), case.blur, case.twin, case.deeper)
 
 

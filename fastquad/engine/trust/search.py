@@ -493,6 +493,14 @@ class Challenge:
         return Met.AGAIN if self.back >= tol.RECAPTURES else Met.NOTHING
 
 
+def gain(answer: Answer, twin: Float) -> Asks[float]:
+    """The log of the odds for a twin and against x; 0 if both leave no more than rounding, which tells nothing."""
+    problem = answer.problem
+    W = yield from answer.products(twin)
+    other = Answer(problem, twin, W, W @ twin - problem.y)
+    return other.evidence - answer.evidence if answer.left or other.left else 0.0
+
+
 def starts(entries: int) -> int:
     """How many random starts to take in noise on a block of this many entries."""
     return int(min(max(tol.READ_IN_A_STEP // max(entries, 1), tol.STARTS[0]), tol.STARTS[1]))
