@@ -38,10 +38,10 @@ from fastquad.engine.rounding import exact_enough, explained, products_affordabl
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
-from fastquad.engine.trust.certificate import Certificate, certify, doubt_zero
+from fastquad.engine.trust.certificate import Certificate, certify
 from fastquad.engine.trust.evidence import against_chance
 from fastquad.engine.trust.prove import certified_radius, prove
-from fastquad.engine.trust.search import along_free, gain, to_refute
+from fastquad.engine.trust.search import along_free, odds, to_refute
 from fastquad.engine.trust.tolerances import TRUSTED
 from fastquad.measurements.contractions import Products
 from fastquad.status import Status
@@ -115,6 +115,8 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 
 
 def _zero(case: _Case) -> Asks[Verdict]:
+    from fastquad.engine.trust.zero import doubt_zero
+
     status, doubt, rival = yield from doubt_zero(case.problem)
     return Verdict(status, replace(case.outcome, note=doubt, rival=rival))
 
@@ -176,7 +178,7 @@ def _certified(case: _Case) -> Asks[Verdict]:
         found = ground.weighed(found)
     if found.twin is not None:
         answer = yield from Answer.read(problem, found.x, None)
-        if (yield from gain(answer, found.twin)) > tol.SURE:  # x was a minimum that nearly fits
+        if (yield from odds(answer, found.twin)) > tol.SURE:  # x was a minimum that nearly fits
             return (yield from _certified(_Case(problem, (yield from _moved(case, found.twin)))))
     status, prior, note = found.status, problem.prior, found.doubt
     if not problem.admits(found.x):

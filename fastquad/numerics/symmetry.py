@@ -59,30 +59,29 @@ def turned_at_weakest(block: Float, z: Float, count: int) -> list[Float]:
     strongest tree that joins all coordinates falls into two parts without one of its links; their coupling is the sum
     of all links between them, as a share of those within the smaller one.
     """
-    from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+    from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
     used = np.flatnonzero(z)
-    part = block[:, used[:, None], used]
-    strength = np.einsum("ijk,ijk->jk", part, part) * np.outer(z[used] ** 2, z[used] ** 2)
+    strength = (np.einsum("ijk,ijk->jk", block, block) * np.outer(z**2, z**2))[used[:, None], used]
     largest = float(strength.max(initial=0.0))
     if used.size < 2 or largest == 0:
         return []
     # Lengths are at least 1: the sparse graph takes a length of 0 for no link.
     tree = minimum_spanning_tree(1 - np.log(np.maximum(strength / largest, 1e-300))).tocoo()
-    found = []
-    for link in range(tree.nnz):
-        rest = tree.copy()
-        rest.data = np.where(np.arange(tree.nnz) == link, 0.0, tree.data)
-        rest.eliminate_zeros()
-        side = connected_components(rest, directed=False)[1] == 0
-        between = float(strength[side][:, ~side].sum())
-        coupling = between / max(min(float(strength[side].sum()), float(strength[~side].sum())), 1e-300)
-        if coupling < _WEAK:
-            found.append((coupling, used[side]))
-    found.sort(key=lambda each: each[0])
-    turned = np.tile(z, (min(count, len(found)), 1))
-    for row, (_, places) in zip(turned, found, strict=False):
-        row[places] *= -1
+    order, before = breadth_first_order(tree, 0, directed=False)
+    # What hangs on each coordinate, if the tree stands on the first one.
+    hanging = np.eye(used.size, dtype=bool)
+    for v in order[:0:-1]:
+        hanging[before[v]] |= hanging[v]
+    above = ~hanging[np.where(before[tree.col] == tree.row, tree.col, tree.row)]
+    sides = above.astype(np.float64)  # a row for each link
+    between = np.sum(sides @ strength * (1 - sides), axis=1)
+    of_each = strength.sum(axis=1)
+    coupling = between / np.maximum(np.minimum(sides @ of_each, (1 - sides) @ of_each), 1e-300)
+    weakest = np.argsort(coupling, kind="stable")[: min(count, int(np.count_nonzero(coupling < _WEAK)))]
+    turned = np.tile(z, (weakest.size, 1))
+    for row, link in zip(turned, weakest, strict=True):
+        row[used[above[link]]] *= -1
     return list(turned)
 
 

@@ -271,14 +271,13 @@ def moved(case: Search) -> Asks[Iterable[Candidate]]:
     if kinds.alone and not gauge.count:
         return _NONE
     allowed = case.answer.allowed
-    z = gauge.numbers(case.answer.x[allowed])
+    found = list(gauge.likenesses(case.answer.x[allowed]))
+    conjugated = len(gauge.images(case.answer.x[:0])) - 1
     # A few complex entries that were seen rule conjugation out.
     seen = case.entries is not None and case.entries.block is not None and not case.entries.real
-    twins = [] if seen else gauge.images(z)[1:]
-    if not kinds.alone:
-        twins += [image for each in (z[::-1], np.roll(z, 1), np.roll(z, -1)) for image in gauge.images(each)]
-    starts = (expand(gauge.coordinates(twin), allowed, case.problem.n) for twin in twins)
-    return [Candidate(start, _unknown(case, start), near=True) for start in starts]
+    found = ([] if seen else found[:conjugated]) + ([] if kinds.alone else found[conjugated:])
+    starts = ((said, expand(image, allowed, case.problem.n)) for said, image in found)
+    return [Candidate(start, _unknown(case, start), said, near=True) for said, start in starts]
 
 
 def relabelled(case: Search) -> Asks[Iterable[Candidate]]:

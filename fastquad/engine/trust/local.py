@@ -19,7 +19,6 @@ from fastquad.engine.trust.answer import Answer
 from fastquad.engine.trust.gauge import expand, squares
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import left_over, singular_values_exceed, standard_errors
-from fastquad.status import Status
 from fastquad.system.deadline import check
 from fastquad.typing import Float, Indices
 
@@ -150,20 +149,17 @@ class Local:
 
     # -- how many are independent -----------------------------------------------------------------------------
 
-    def span(self) -> tuple[Status, str]:
-        """Whether there are more independent measurements than unknowns, and the doubt if not."""
+    def span(self) -> str:
+        """The doubt if there are no more independent measurements than unknowns; else empty."""
         answer = self.answer
         m, n, s = self.m, answer.allowed.size - self.gauge.count, answer.unknowns
         target = s + 1 if s == n else max(s + 1, min(2 * s, m, n))
         if target > m:
-            return Status.UNDECIDED, f"There are {m} measurements for {s} unknowns."
+            return f"There are {m} measurements for {s} unknowns."
         if (self.overdetermined and self.seen_everywhere) or self._spans(target - s):
-            return Status.EXACT, ""
+            return ""
         rank = self._rank()
-        if rank >= target:
-            return Status.EXACT, ""
-        doubt = f"Of the {m} measurements only {rank} are independent, for {s} unknowns."
-        return Status.UNDECIDED, doubt
+        return "" if rank >= target else f"Of the {m} measurements only {rank} are independent, for {s} unknowns."
 
     def _spans(self, count: int) -> bool:
         """Whether this many more columns of W, or of the diagonals, are clearly independent of those of the support."""

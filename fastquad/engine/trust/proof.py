@@ -38,13 +38,14 @@ import numpy as np
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
+from fastquad.engine.trust.gauge import far
 from fastquad.measurements.contractions import Block, Compress, Inner, Products, WeightedSum
 from fastquad.numerics import lapack
 from fastquad.numerics.dual import Point, least_eigenvalue, lowered
 from fastquad.numerics.gram import gram
 from fastquad.numerics.lapack import EPS
 from fastquad.numerics.levenberg_marquardt import Descent, on_block, turned
-from fastquad.solution import Proof, distance
+from fastquad.solution import Proof
 from fastquad.typing import Asks, Float, Number
 
 
@@ -110,16 +111,9 @@ class Case:
         own, norm = math.sqrt(self.square), self.problem.norm
         return f"`norm` is {norm:.10g}, but the norm of x is {own:.10g}: there is no proof."
 
-    def distance(self, z: Float, other: Float) -> float:
-        """The distance of two signals, relative to the second and up to what no measurement tells."""
-        if not self.problem.turning:
-            return float(distance(z, other))
-        conjugation = self.problem.gauge != "phase"
-        return float(distance(z.view(np.complex128), other.view(np.complex128), conjugation=conjugation))
-
     def away(self, z: Float) -> float:
         """The distance of another signal from x."""
-        return self.distance(z, self.x)
+        return far(z, self.x, self.problem)
 
     # -- the equations ----------------------------------------------------------------------------------------
 
@@ -285,7 +279,7 @@ def another_by(case: Case, point: Point) -> Asks[Float | None]:
         length = math.sqrt(case.square) / float(np.linalg.norm(direction))
         end = on_block(case.y, direction * length, block, tol.TO_ROUNDING, turning=case.problem.turning)
         z = U @ end.z
-        if case.away(z) > tol.TWIN_APART and all(_apart(case, z, other) for _, other in ends):
+        if case.away(z) > tol.TWIN_APART and all(far(z, other, case.problem) > tol.APART for _, other in ends):
             ends.append((end.square, z))
     ends.sort(key=lambda each: each[0])
     for _, end_at in ends[: tol.FEW]:
@@ -307,8 +301,3 @@ def _descent(case: Case, z: Float) -> Asks[Float | None]:
         d = descent.direction()
         descent.advance(d, (yield from products(d)))
     return descent.z if descent.residual < EXACT_RESIDUAL else None
-
-
-def _apart(case: Case, z: Float, other: Float) -> bool:
-    """Whether two signals differ, up to the gauge."""
-    return case.distance(z, other) > tol.APART
