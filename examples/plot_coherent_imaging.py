@@ -42,8 +42,8 @@ def holes(places, sizes, side=SIDE):
 
 
 # %%
-# Ten holes, some in neighbouring cells. No amplitude is negative, which the solver is told; how many holes there are,
-# it is not.
+# Ten holes, some in neighbouring cells. The solver knows that no amplitude is negative. It does not know how many holes
+# there are.
 
 rng = np.random.default_rng(2)
 A = fq.LowRankTensor(*optics(coherence=2.0))
@@ -65,8 +65,8 @@ print(f"with noise: {noisy.status.name}, error {fq.distance(noisy.x, x):.3f}, es
 
 # %%
 # Behind a phase plate amplitudes may be negative. Light of two groups of holes that are many coherence lengths apart
-# does not interfere: no intensity tells the sign of the one relative to that of the other. An answer that fits is
-# found, and is called ambiguous, with the reason.
+# does not interfere: no intensity shows the sign of the one relative to that of the other. The solve finds an answer
+# that fits, calls it ambiguous, and says why.
 
 B = fq.LowRankTensor(*optics(coherence=1.0))
 apart = holes([(0, 0), (0, 1), (1, 1), (9, 9), (9, 8), (8, 8)], [1.0, -0.8, 0.9, 1.1, 0.7, -0.9])

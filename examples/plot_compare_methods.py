@@ -17,6 +17,6 @@ for name, solution in solutions.items():
     print(f"{name:12} {solution!r}")
 
 # %%
-# One colour a method. The default ends after a few passes with a certificate; the others converge linearly.
+# Each method has its own colour. The default ends after a few passes with a certificate; the others converge linearly.
 ax = fq.plot.convergence(solutions)
 ax.set_xscale("log")

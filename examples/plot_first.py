@@ -12,8 +12,8 @@ import fastquad as fq
 problem = fq.problems.gaussian(m=150, n=100, k=20, rng=0)
 
 # %%
-# :func:`fastquad.solve` needs A and y and nothing else: how sparse x is, is learned. With ``x_true`` it also follows
-# how near it comes; no method looks at that.
+# :func:`fastquad.solve` needs only A and y: it learns how sparse x is. With ``x_true`` it also records how near each
+# step comes; no method uses that.
 solution = fq.solve(problem.A, problem.y, x_true=problem.x)
 solution
 
@@ -23,5 +23,5 @@ print(f"relative distance up to sign: {fq.distance(solution.x, problem.x):.1e}")
 fq.plot.recovery(solution, problem.x)
 
 # %%
-# What it cost is counted in passes over A, the only thing that is large.
+# The cost is counted in passes over A, the only thing that is large.
 fq.plot.convergence(solution)

@@ -1,9 +1,9 @@
 r"""
-A picture from ten photons a pixel, and a crystal without a mask
-================================================================
+A picture from ten photons per pixel, and a crystal without a mask
+==================================================================
 
-Behind a mask of random phases a detector counts the photons of :math:`|F(\mathrm{mask} \cdot x)|^2`, ten in a pixel on
-the average. Any function that takes noise from an image is a prior, :class:`fastquad.Denoiser`: here total variation,
+Behind a mask of random phases a detector counts the photons of :math:`|F(\mathrm{mask} \cdot x)|^2`, on average
+ten per pixel. Any function that takes noise from an image is a prior, :class:`fastquad.Denoiser`: here total variation,
 in a few lines of NumPy. Without any mask the place of an object cannot be known; a crystal is found up to that.
 """
 
@@ -72,7 +72,7 @@ def crystal(n, atoms, rng):
 
 
 # %%
-# Ten photons a pixel behind one, two and four masks. The error that the solution states is that which is made.
+# Ten photons per pixel behind one, two and four masks. The error that the solution states is the one that it has.
 
 rng = np.random.default_rng(0)
 figure, axes = plt.subplots(1, 4, figsize=(11, 3))

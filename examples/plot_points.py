@@ -74,8 +74,8 @@ figure.tight_layout()
 
 # %%
 # Lengths are measured with an error. With `noise`, the standard deviation of a length, the points are those that
-# explain the list best; `stderr` says how well each is known. It is compared with what least squares finds if it is
-# told which piece each length belongs to.
+# explain the list best; `stderr` says how well each is known. Least squares that knows which piece each length belongs
+# to is shown for comparison.
 
 print("error of a length   status      largest error of a site   of least squares with labels   standard error")
 for sigma in (0.3, 1.0, 3.0):

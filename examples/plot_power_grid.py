@@ -36,7 +36,7 @@ for name, start in (("flat start", np.ones(grid.n)), ("no start", None)):
 
 # %%
 # Meters have an error of 1 % of what they show, with a floor; and the one of a line is broken: 20 standard deviations.
-# The standard deviations are told as ``noise``, and ``outliers=True`` that some measurement may be anything.
+# ``noise`` gives the standard deviations, and ``outliers=True`` says that some measurements may be wrong.
 
 rng = np.random.default_rng(0)
 sigma = 0.01 * np.maximum(np.abs(exact), 0.1)

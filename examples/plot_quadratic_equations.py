@@ -5,8 +5,8 @@ A system of quadratic equations
 Fifty equations :math:`x^\top A_i x + b_i^\top x + c_i = 0` for fifty unknowns. Such a system has up to
 :math:`2^{50}` complex solutions, and some real ones; solvers for general equations go downhill from a guess, and mostly
 end where no equation holds. :func:`fastquad.solve` knows that a quadratic is exact along every line, so that a start
-costs a few milliseconds. With as many equations as unknowns a solution is one of several, and is called so; with a few
-more equations it is *the* solution.
+costs a few milliseconds. With as many equations as unknowns a solution is one of several, and the status says so.
+With a few more equations it is *the* solution.
 """
 
 import time

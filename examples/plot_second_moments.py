@@ -11,7 +11,7 @@ degree l of spherical harmonics it leaves the products of the map's radial funct
 quadratic in the densities x of the voxels u. That determines a general map up to an orthogonal matrix for each l, which
 are far too many to choose from. If the map is sparse, second moments may be enough (Bendory and others 2022 to 2026).
 
-Here exact moments of small artificial maps are given, so that what is shown is what the moments can tell, not what
+Here the solver gets exact moments of small artificial maps. So the example shows what the moments can tell, not what
 pictures can: to estimate moments from noisy pictures is a project of its own.
 """
 
@@ -67,7 +67,7 @@ def shell_correlation(at, one, other, radii, rng):
 
 
 # %%
-# Maps of 16 voxels out of 81, of density zero or more. Which voxels are there is not told.
+# Maps of 16 voxels out of 81, of density zero or more. The solver does not know which voxels they are.
 
 at = voxels(SIDE)
 A = moments(at, DEGREE, np.linspace(0.3, 1.2 * np.pi, SHELLS))

@@ -3,8 +3,8 @@ Sparse phase retrieval
 ======================
 
 A signal of 1,000 entries of which 10 are not zero, from the intensities :math:`(a_i^\top x)^2` of few random vectors.
-SPARTA, CoPRAM and hard thresholding pursuit are told that there are 10; :func:`fastquad.solve` is told nothing, and
-needs fewer measurements than any of them. ``benchmarks/studies/measured_world.py sparse`` has 20 trials a point.
+SPARTA, CoPRAM and hard thresholding pursuit need to know that there are 10. :func:`fastquad.solve` does not, and it
+needs fewer measurements than any of them. ``benchmarks/studies/measured_world.py sparse`` has 20 trials per point.
 """
 
 import matplotlib.pyplot as plt

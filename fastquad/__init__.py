@@ -43,7 +43,7 @@ def __getattr__(name: str) -> Any:
     import warnings
 
     where = f"fastquad.{_MOVED[name]}"
-    said = f"fastquad.{name} is now {where}.{name}; the old name goes in version 0.3."
+    said = f"fastquad.{name} is now {where}.{name}; the old name will be removed in version 0.3."
     warnings.warn(said, DeprecationWarning, stacklevel=2)
     return getattr(import_module(where), name)
 

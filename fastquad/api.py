@@ -270,7 +270,7 @@ class _Checked:
             only_verbs=A.only_verbs, price=partial(seconds, A),
         )  # fmt: skip
         if not y.any() and getattr(prior, "fixed", None):
-            raise ValueError("`y` must not be all zero where values of x are fixed.")
+            raise ValueError("`y` must not be all zero if values of x are fixed.")
         steps = solver.steps(problem) if y.any() else _nothing_to_find(problem)
         if not noise.positive:
             return problem, steps
@@ -468,7 +468,7 @@ def _solver(method: Any, prior: Prior | None, fixed: bool, by_transform: bool) -
 
 
 def _check_verbs(solver: Solver, prior: Prior | None) -> None:
-    """Raise where a method or a prior needs more of A than its functions."""
+    """Raise if a method or a prior needs more of A than its functions."""
     needs = None if _says_little(prior) else f"`prior` {type(prior).__name__} is used by methods that need"
     if solver.name in METHODS and solver.name not in _BY_VERBS:
         needs = f"`method` {solver.name!r} needs"

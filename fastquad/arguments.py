@@ -30,7 +30,7 @@ _ON_HOST = frozenset({1, 3, 11, 13})
 def on_host(value: Any, name: str) -> Any:
     """An array of PyTorch, JAX, CuPy, … as one of NumPy's, through DLPack and without a copy; anything else as it is.
 
-    An error, with the way out, where it is on another device, or is no plain array of numbers that NumPy has.
+    An error, with the way out, if it is on another device, or is no plain array of numbers that NumPy has.
     """
     kind = type(value)
     if isinstance(value, (np.ndarray, np.generic)) or not hasattr(kind, "__dlpack_device__"):

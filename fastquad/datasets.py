@@ -86,7 +86,7 @@ def mnist(folder: str | os.PathLike[str] | None = None) -> MNIST:
     ----------
     folder : path, optional
         Where the files are, compressed (`.gz`) or not. Default: the folder that the environment variable
-        FASTQUAD_DATA names, or its subfolder `mnist`; where it is not set, the files are downloaded once, with the
+        FASTQUAD_DATA names, or its subfolder `mnist`; if it is not set, the files are downloaded once, with the
         optional package `pooch`, and kept in the user's cache.
 
     Returns
@@ -98,11 +98,11 @@ def mnist(folder: str | os.PathLike[str] | None = None) -> MNIST:
     Raises
     ------
     FileNotFoundError
-        Where a file is missing.
+        If a file is missing.
     ValueError
-        Where a file is truncated, corrupt, or not what it should be.
+        If a file is truncated, corrupt, or not what it should be.
     ImportError
-        Where the files have to be downloaded and pooch is not installed.
+        If the files have to be downloaded and pooch is not installed.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def _read_checked(path: Path, file: _File) -> NDArray[np.uint8]:
 
 
 def _download() -> list[Path]:
-    """The four files in the user's cache, fetched where they are not there yet."""
+    """The four files in the user's cache, fetched if they are not there yet."""
     try:
         import pooch
     except ImportError:

@@ -51,7 +51,7 @@ class Meters:
     A : SparseTensor
         The measurements of the n complex voltages, per unit.
     y : array of shape (m,)
-        What the meters show, per unit; of voltages and currents the square of their magnitude.
+        What the meters show, per unit; for voltages and currents the square of the magnitude.
     sigma : array of shape (m,), or None
         The standard deviation of each, None for results of a power flow, which are exact.
     labels : list of m str
@@ -87,7 +87,7 @@ class Meters:
         """The voltages of a solution, with their standard errors, in magnitudes and degrees.
 
         Angles are relative to that of the reference bus. An error is inf if a direction that no meter sees moves the
-        magnitude or the angle. Where the meters have no `sigma`, the noise of the solution takes its place: the
+        magnitude or the angle. If the meters have no `sigma`, the noise of the solution takes its place: the
         deviations that the solve was given, or its `noise`. If that is none or zero, there are no errors.
         """
         V = np.asarray(solution.x, dtype=np.complex128)
@@ -194,11 +194,13 @@ class State:
 def from_pandapower(net: Any) -> Meters:
     """The meters of a net of pandapower as quadratic measurements of its complex voltages, per unit.
 
-    Those in `net.measurement` are taken if there are any: powers at buses and branches, magnitudes of voltages and
-    of currents, with their `std_dev`. As in pandapower's own estimator, the power of a bus is a load, without its
-    shunts, those of buses that switches join are added, and no power flows into the inner point of a transformer of
-    three windings. Otherwise the results of the last power flow are the measurements: P and Q of all buses, shunts and
-    all, and at all sides of all lines, transformers and impedances, and the squared magnitudes of all voltages.
+    If `net.measurement` has rows, these are the meters: powers at buses and branches, and magnitudes of voltages and
+    currents, with their `std_dev`. The conventions are those of pandapower's own estimator. The power of a bus is a
+    load, without its shunts. The powers of buses that switches join are added. No power flows into the inner point of
+    a transformer of three windings.
+
+    Otherwise the results of the last power flow are the measurements: P and Q of all buses, with their shunts, P and Q
+    at all sides of all lines, transformers and impedances, and the squared magnitudes of all voltages.
 
     Parameters
     ----------

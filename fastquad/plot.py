@@ -29,7 +29,7 @@ _LABELS = {"n_passes": "passes over A", "n_iter": "steps", "elapsed": "seconds"}
 
 
 def convergence(solution: Any, *, against: str = "n_passes", ax: Any = None) -> Any:
-    """Draw the relative residual after every step; and the distance to x where `solve` was given `x_true`.
+    """Draw the relative residual after every step; and the distance to x if `solve` was given `x_true`.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def convergence(solution: Any, *, against: str = "n_passes", ax: Any = None) -> 
 
 
 def _curves(ax: Any, history: Any, against: str, label: str | None, colours: tuple[str, str]) -> None:
-    """One signal's residuals, and its distances where they are known; without a label they are not in the legend."""
+    """One signal's residuals, and its distances if they are known; without a label they are not in the legend."""
     steps = np.arange(1, len(history["residual"]) + 1) if against == "n_iter" else history[against]
     # A marker at each step, unless they are too many to be told apart.
     every = max(1, len(steps) // 25)
@@ -339,7 +339,7 @@ def _shown_once(figure: Any) -> Any:
 
 
 def new_figure(size: tuple[float, float]) -> Any:
-    """A figure of this size in inches; an error that says what to install where there is no matplotlib."""
+    """A figure of this size in inches; an error that says what to install if there is no matplotlib."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:

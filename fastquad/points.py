@@ -106,7 +106,7 @@ def line(
     if n * (n - 1) // 2 != d.size:
         raise ValueError(
             f"`distances` must be those of all n (n − 1)/2 pairs of n points, such as {n * (n - 1) // 2} for n = {n}, "
-            f"got {d.size}: a distance that several pairs have is given as often."
+            f"got {d.size}: list a distance once for each pair that has it."
         )
     limits, sigma = _limits(max_time, max_nodes), _sigma(noise)
     if sigma == 0:

@@ -25,7 +25,7 @@ class Instance:
     ----------
     A : array of shape (m, n, n)
     y : array of shape (m,) or (b, m)
-        `x^T A_i x`, with noise and outliers where they were asked for.
+        `x^T A_i x`, with noise and outliers if they were asked for.
     x : array of shape (n,) or (b, n)
         The signal.
     noise : float
@@ -152,7 +152,7 @@ def simulate(
     if unit_norm:
         norms = np.linalg.norm(X, axis=1, keepdims=True)
         if not norms.all():
-            raise ValueError("`signal` must not be zero where its norm is to be one.")
+            raise ValueError("`signal` must not be zero if its norm is to be one.")
         X = X / norms
     Y = as_measurements(A).measure(X.T).T + noise * rng.standard_normal((len(X), m))
     _corrupt(Y, outliers, rng)

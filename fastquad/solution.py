@@ -108,8 +108,8 @@ class Solution:
     stderr : array of shape (n,) or None
         The standard errors of x, if its support is right; None if x is exact or nothing is known of them.
     error : float or None
-        The estimated relative distance to the signal, up to sign or phase: 0 if x is exact, at most 1, where x tells
-        no more than zero would. None if nothing is known of it.
+        The estimated relative distance to the signal, up to sign or phase: 0 if x is exact, 1 if x is no
+        better than zero. None if nothing is known of it.
     outliers : array of int or None
         The measurements that contradict x, if `outliers=True` was given.
     history : dict of arrays

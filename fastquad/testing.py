@@ -41,7 +41,7 @@ class PriorCheck:
     problems : list of str
         The problems that were found, a sentence for each.
     remarks : list of str
-        What a method will do with the prior that may surprise, a sentence for each: no problem, but worth a thought.
+        What a method will do with the prior that you may not expect, a sentence for each. These are no problems.
     ok : bool
         Whether there are no problems.
 
@@ -103,14 +103,14 @@ def check_prior(prior: Prior, n: int, *, rng: Any = None) -> PriorCheck:
 
 
 def _remarks(prior: Prior, n: int, rng: np.random.Generator) -> list[str]:
-    """What AMP will do after its last sweep, where that is not what the posterior suggests."""
+    """What AMP will do after its last sweep, if that is not what the posterior suggests."""
     a = 1e6  # hardly any noise: what is left of the posterior is the set of signals that the prior knows
     posterior = prior.denoiser(n, 0.3, float(n)).denoise(a * rng.standard_normal(n), a)
     values = np.unique(np.round(posterior.mean, 6))
     found = []
     if values.size <= max(2, n // 4) and not prior.rounds:
         found.append(
-            f"denoise(b, a) gives {values.size} values where there is little noise, and `rounds` is False: after its "
+            f"denoise(b, a) gives {values.size} values if there is little noise, and `rounds` is False: after its "
             "last sweep AMP fits the coordinates to the data, and does not round them. Set `rounds = True` and define "
             "`nearest(x)`; with `alphabet` the verdict can count the signals."
         )
@@ -195,7 +195,7 @@ def check_noise(noise: Noise, z: ArrayLike, *, y: ArrayLike | None = None, rng: 
     problems: list[str] = []
     if y is None:
         if not noise.given:
-            raise ValueError("`y` must be given where the model has parameters to learn.")
+            raise ValueError("`y` must be given if the model has parameters to learn.")
         y = z + noise.deviations(z, z) * generator.uniform(-1, 1, z.size)
     data = arguments.real_array(y, "y")
     learnt = noise.learn(data, z, 0.0)
@@ -308,7 +308,7 @@ def check_gradient(A: Any, x: ArrayLike | None = None, *, tol: float = 1e-6, rng
 
 @dataclass(frozen=True)
 class ProofCheck:
-    """What `check_proof` found; every number is relative, and of rounding where the proof holds but for `margin`.
+    """What `check_proof` found. All numbers are relative. If the proof holds, all but `margin` are rounding errors.
 
     Attributes
     ----------
@@ -350,8 +350,8 @@ def check_proof(
     """Check a proof again, with NumPy alone: S from the matrices, and its eigenvalues.
 
     `S = identity·I + Σ μ_i Ã_i` must have `S x = 0` and no other eigenvalue below the margin of the proof, and x must
-    fit y. Then every z with the same measurements (and the same norm, where the identity has a weight) has
-    `z^* S z = x^* S x = 0`, so that it is a multiple of x. All matrices are in memory at a time.
+    fit y. Then every z with the same measurements (and the same norm, if the identity has a weight) has
+    `z^* S z = x^* S x = 0`, so that it is a multiple of x. All matrices are in memory at once.
 
     Parameters
     ----------
@@ -600,7 +600,7 @@ def _contraction_errors(A: Measurements, x: Float, rng: np.random.Generator) -> 
 
 
 def _real(v: Any, A: Measurements) -> Float:
-    """A signal, or the columns of signals, in real coordinates: Re and Im in turn where signals are complex."""
+    """A signal, or the columns of signals, in real coordinates: Re and Im in turn if signals are complex."""
     rows = np.ascontiguousarray(np.asarray(v).T, dtype=A.number)
     return rows.view(np.float64).T
 

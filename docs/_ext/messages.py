@@ -67,6 +67,8 @@ def setup(app) -> dict:
 
     class Messages(Directive):
         def run(self) -> list[nodes.Node]:
+            for path in {path for path, _ in sentences()}:  # the page is made anew if one of them changed
+                self.state.document.settings.record_dependencies.add(str(PACKAGE / path))
             rows = [
                 nodes.row("", *(nodes.entry("", nodes.paragraph("", cell)) for cell in (text, path)))
                 for path, text in sentences()

@@ -70,7 +70,7 @@ class BaseDecoder(ABC):
         return None
 
     def astype(self, dtype: DTypeLike) -> BaseDecoder:
-        """This decoder computing in another precision; the decoder itself where it has only one."""
+        """This decoder computing in another precision; the decoder itself if it has only one."""
         return self
 
     def __call__(self, z: ArrayLike) -> Float:

@@ -45,7 +45,7 @@ class Descents(NamedTuple):
     square: Float
 
     def rows(self, which: Indices | slice) -> Descents:
-        """Some of the descents: a view where `which` is a slice."""
+        """Some of the descents: a view if `which` is a slice."""
         return Descents(self.Z[which], self.mean[which], self.square[which])
 
 

@@ -29,7 +29,7 @@ _HEADER_LIMIT = 100_000_000  # the library's own limit
 
 
 class Layers(NamedTuple):
-    """The network in a file; `activations` is None where the file does not name them."""
+    """The network in a file; `activations` is None if the file does not name them."""
 
     weights: list[Array]
     biases: list[Array]

@@ -19,7 +19,7 @@ from fastquad.typing import Float, Indices
 
 
 def _nothing(request: Any) -> float:
-    """The price where none is known."""
+    """The price if none is known."""
     return 0.0
 
 
@@ -47,13 +47,13 @@ class Problem:
     max_passes: float | None = None
     #: Coordinates with known values, and these values; they distinguish x from −x.
     fixed: Mapping[int, float] = field(default_factory=dict)
-    #: How many coordinates come first that are multiplied with the others only; 0 where x is not of two vectors.
+    #: How many coordinates come first that are multiplied with the others only; 0 if x is not of two vectors.
     bilinear: int = 0
     #: Whether `A_i = B_i^T B_i` with a fast transform B, by which x is found and judged without a matrix.
     by_transform: bool = False
     #: Whether x is found and judged by the verbs of the Jacobian; and nothing is known of x but single values.
     by_verbs: bool = False
-    #: What `Gram` is answered with: a "dense" matrix, a "sparse" one, or None where it should not be asked.
+    #: What `Gram` is answered with: a "dense" matrix, a "sparse" one, or None if it should not be asked.
     gram: str | None = "dense"
     #: Whether x is found and judged by `measure`, `along` and `gradient` alone: see `Measurements.matrix_free`.
     matrix_free: bool = False

@@ -13,6 +13,8 @@ from fastquad.engine.trust.tolerances import LOOK_ENTRIES
 
 # How many arrays of shape (m, n) the methods and the certificate have at a time.
 _PRODUCTS = 6
+# The relative residual that is rounding, whatever the sizes of the rows: nothing is left to fit.
+_ROUNDED = 1e-14
 
 
 def products_affordable(problem: Problem) -> bool:
@@ -28,6 +30,11 @@ def small(problem: Problem) -> bool:
 def exact_enough(problem: Problem, residual: float) -> bool:
     """Whether a residual is as small as the precision of A allows."""
     return residual < max(EXACT_RESIDUAL, _rounding(problem)) and not problem.noise.disturbed
+
+
+def nothing_left(problem: Problem, residual: float) -> bool:
+    """Whether a residual is rounding, so that there is no noise to weigh coordinates by, nor any of a given level."""
+    return residual < max(_ROUNDED, _rounding(problem)) and not problem.noise.given
 
 
 def explained(problem: Problem, free: int) -> float:

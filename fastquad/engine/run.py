@@ -19,7 +19,7 @@ from fastquad.engine.verdict import TRUSTED, judge
 from fastquad.solution import Solution, distance
 from fastquad.status import Status
 from fastquad.system import progress
-from fastquad.system.deadline import OutOfTime, until
+from fastquad.system.deadline import OutOfTime, hold_to
 from fastquad.typing import Asks, Float
 
 _log = logging.getLogger("fastquad")
@@ -96,9 +96,9 @@ class Run:
         self.snapshot = None
         waiting = False
         while not waiting and self.solution is None:
+            hold_to(self.deadline)
             try:
-                with until(self.deadline):
-                    item = self.steps.send(answer)
+                item = self.steps.send(answer)
             except OutOfTime:
                 self.stop(End.MAX_TIME)
                 return
@@ -249,7 +249,7 @@ class Run:
             self.spent = End.MAX_TIME
 
     def _distance(self, x_hat: Float, x: Float) -> float:
-        """`min_± ‖x_hat ∓ x‖/‖x‖`, or `‖x_hat − x‖/‖x‖` where a known value tells the sign."""
+        """`min_± ‖x_hat ∓ x‖/‖x‖`, or `‖x_hat − x‖/‖x‖` if a known value tells the sign."""
         if self.problem.turning:
             both = self.problem.gauge != "phase"
             return distance(x_hat.view(np.complex128), x.view(np.complex128), conjugation=both)
@@ -267,7 +267,7 @@ class Run:
         return State(x, self.n_iter, self.n_passes, step.residual, self.signal)
 
     def _conclude(self, verdict: Verdict) -> None:
-        """Make the solution of a verdict; where nothing is found with a prior, search without it first."""
+        """Make the solution of a verdict; if nothing is found with a prior, search without it first."""
         if self.without_prior is not None and verdict.status in _NOT_FOUND:
             self.with_prior, self.notes = (verdict, self.notes), []
             self.problem, self.steps = self.without_prior()

@@ -213,4 +213,5 @@ def rows_scaled(sizes: Float) -> Float:
     """The weights 1/s_i of rows of these sizes; rows that are hardly there, or not at all, get no more than others."""
     largest = float(sizes.max(initial=0.0))
     # Of a row below the rounding of the largest one nothing is known.
-    return 1 / np.maximum(sizes, 1e-12 * largest) if largest > 0 and math.isfinite(largest) else np.ones_like(sizes)
+    known = largest > 0 and math.isfinite(largest)
+    return 1 / np.where(sizes > 1e-12 * largest, sizes, largest) if known else np.ones_like(sizes)

@@ -3,21 +3,21 @@
 The rule, for an answer x with f free coordinates (for most methods, its nonzeros) and the relative residual
 ρ = ‖r‖/‖y‖; the first line that applies decides (`_RULES`):
 
-    y = 0                                                        TRIVIAL, or AMBIGUOUS where other signals measure zero
+    y = 0                                                        TRIVIAL, or AMBIGUOUS if other signals measure zero
     the callback stopped it; the iterates grew without bound     STOPPED; DIVERGED
     all signals of its kind were searched                        PROVEN; AMBIGUOUS if another one fits; UNDECIDED if a
                                                                  budget ended the search for others
     ρ < 1e-9, or within the rounding of A                        what the certificate says: EXACT (CONVERGED within the
-                                                                 rounding), UNDECIDED for f = m, AMBIGUOUS where A lets
+                                                                 rounding), UNDECIDED for f = m, AMBIGUOUS if A lets
                                                                  another signal fit as well, UNDETERMINED for f > m
-    it fits more than half of y to rounding, beyond chance       EXACT_FOR_MOST (where outliers are allowed for)
+    it fits more than half of y to rounding, beyond chance       EXACT_FOR_MOST (if outliers are allowed for)
     a budget ended it; too noisy; no start                       MAX_ITER, MAX_PASSES, MAX_TIME; NOISY; EMPTY_SUPPORT
     the method gave up, and more than noise is left              STAGNATED
     no fewer free coordinates than measurements                  UNDETERMINED
-    otherwise, signal in noise                                   AMBIGUOUS where the noise hides the difference from
-                                                                 another signal, NOISY where the error is above .25 (if
-                                                                 the level is unknown, .15 for m <= n and .1 where A has
-                                                                 a structure; .15 among outliers), else CONVERGED
+    otherwise, signal in noise                                   AMBIGUOUS if the noise hides the difference from
+                                                                 another signal, NOISY if the error is above 0.25 (if
+                                                                 the level is unknown, 0.15 for m <= n and 0.1 if A has
+                                                                 a structure; 0.15 among outliers), else CONVERGED
 
 For A in general position a signal with fewer nonzeros than there are measurements fits them exactly only if it is x, up
 to sign: a residual at the level of rounding proves it. `fastquad.engine.trust.certificate` finds out where A is not in
@@ -37,14 +37,15 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.rounding import exact_enough, explained, products_affordable, small
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.certificate import Certificate, certify, doubt_zero
+from fastquad.engine.trust.answer import Answer
+from fastquad.engine.trust.certificate import Certificate, certify
 from fastquad.engine.trust.evidence import against_chance
 from fastquad.engine.trust.prove import certified_radius, prove
-from fastquad.engine.trust.search import along_free, to_refute
+from fastquad.engine.trust.search import along_free, odds, to_refute
 from fastquad.engine.trust.tolerances import TRUSTED
 from fastquad.measurements.contractions import Products
 from fastquad.status import Status
-from fastquad.typing import Asks
+from fastquad.typing import Asks, Float
 
 __all__ = ["TRUSTED", "Verdict", "exact_enough", "judge", "products_affordable"]
 
@@ -114,6 +115,8 @@ def judge(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
 
 
 def _zero(case: _Case) -> Asks[Verdict]:
+    from fastquad.engine.trust.zero import doubt_zero
+
     status, doubt, rival = yield from doubt_zero(case.problem)
     return Verdict(status, replace(case.outcome, note=doubt, rival=rival))
 
@@ -135,7 +138,7 @@ def _enumerated(case: _Case) -> Asks[Verdict]:
 
 
 def _by_verbs(case: _Case) -> Asks[Verdict]:
-    """The verdict by the verbs, with a proof or a rival where the matrices that show them are small."""
+    """The verdict by the verbs, with a proof or a rival if the matrices that show them are small."""
     from fastquad.engine.trust.by_verbs import judge_factored
 
     problem = case.problem
@@ -173,6 +176,10 @@ def _certified(case: _Case) -> Asks[Verdict]:
         found = yield from _certificate(problem, outcome)
     if ground is not None:
         found = ground.weighed(found)
+    if found.twin is not None:
+        answer = yield from Answer.read(problem, found.x, None)
+        if (yield from odds(answer, found.twin)) > tol.SURE:  # x was a minimum that nearly fits
+            return (yield from _certified(_Case(problem, (yield from _moved(case, found.twin)))))
     status, prior, note = found.status, problem.prior, found.doubt
     if not problem.admits(found.x):
         note = f"{note} But x violates `prior`."
@@ -186,6 +193,13 @@ def _certified(case: _Case) -> Asks[Verdict]:
     error, proof = found.error if status.success else None, None if ground is None else ground.proof
     told = {"x": found.x, "residual": found.residual, "rival": found.twin, "error": error, "proof": proof}
     return Verdict(status, outcome.noted(note.strip(), **told))
+
+
+def _moved(case: _Case, x: Float) -> Asks[Outcome]:
+    """The outcome with another signal in the place of x."""
+    r = (yield Products(x)) @ x - case.problem.y
+    residual = float(np.linalg.norm(r) / np.linalg.norm(case.problem.y))
+    return replace(case.outcome, x=x, residual=residual, known=None)
 
 
 def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:
@@ -210,7 +224,7 @@ def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:
 
 
 def _in_units_of_noise(case: _Case) -> Asks[Verdict]:
-    """The verdict where the noise of a measurement depends on its signal: that of the problem in units of noise."""
+    """The verdict if the noise of a measurement depends on its signal: that of the problem in units of noise."""
     from fastquad.engine.trust.whitened import in_units_of_noise
 
     return (yield from in_units_of_noise(case.problem, case.outcome, judge))

@@ -1,4 +1,4 @@
-"""What A is: the contractions (base), then one file a kind."""
+"""What A is: the contractions (base), then one file per kind."""
 
 from fastquad.system.lazy import lazily
 

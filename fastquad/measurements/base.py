@@ -1,7 +1,7 @@
 """The interface of a kind of measurements: the contractions of A that solvers are built on.
 
 Only the symmetric part `Ã_i = (A_i + A_i^T)/2` of a matrix matters to `x^T A_i x`, so every contraction but
-`sided_products` is in terms of it. Where `dtype` is complex it is the Hermitian part, `(A_i + A_i^*)/2`, and signals
+`sided_products` is in terms of it. If `dtype` is complex it is the Hermitian part, `(A_i + A_i^*)/2`, and signals
 are complex: transposes are conjugated, measurements `x^* Ã_i x` are real, and so are diagonals and weights. The public
 methods check their arguments; a kind overrides the private ones. The implementations here need only
 `matrices(start, stop)`: slow, but enough for a kind of measurements of your own.
@@ -37,7 +37,7 @@ _FLOAT64, _COMPLEX128 = np.dtype(np.float64), np.dtype(np.complex128)
 
 
 class Measurements(ABC):
-    """m symmetric n×n matrices `Ã_i`, Hermitian where `dtype` is complex, and their contractions.
+    """m symmetric n×n matrices `Ã_i`, Hermitian if `dtype` is complex, and their contractions.
 
     A subclass sets `m`, `n` and `dtype` and implements `matrices`. It overrides the underscored contractions for
     which it knows a faster way. Signals are vectors of shape (n,), or b of them as the columns of (n, b).
@@ -75,7 +75,7 @@ class Measurements(ABC):
     shape_of_x: tuple[int, ...] | None = None
     #: How many coordinates come first that are multiplied with the others only; 0: no such. See `BilinearTensor`.
     bilinear: int = 0
-    #: What `gram` answers with: a "dense" matrix, a "sparse" one, or None where it should not be asked, because `along`
+    #: What `gram` answers with: a "dense" matrix, a "sparse" one, or None if it should not be asked, because `along`
     #: and `gradient` are far cheaper.
     gram_kind: str | None = "dense"
     #: Whether x is found and judged by these verbs, `along`, `gradient` and `gram`, rather than by products and blocks.
@@ -112,7 +112,7 @@ class Measurements(ABC):
         return np.complex128 if self.complex else np.float64
 
     def _check_range(self, start: int, stop: int) -> None:
-        """Raise where these are not consecutive measurements."""
+        """Raise if these are not consecutive measurements."""
         if not 0 <= start <= stop <= self.m:
             raise ValueError(f"`start` and `stop` must have 0 <= start <= stop <= {self.m}, got {start} and {stop}.")
 
@@ -176,7 +176,7 @@ class Measurements(ABC):
     ) -> Number:
         """`W[i] = Ã_i x`.
 
-        One pass over A gives residual `W x − y`, gradient `W^T r / m` and Jacobian `2 W`. Where few entries
+        One pass over A gives residual `W x − y`, gradient `W^T r / m` and Jacobian `2 W`. If few entries
         of x are nonzero, only their rows of A are read (see `reads_rows`).
 
         Parameters
@@ -185,7 +185,7 @@ class Measurements(ABC):
         out : array of the shape and dtype of W, optional
             Memory for W: allocating it costs as much as reading a small tensor.
         precise : bool
-            False allows float arithmetic where the entries are stored as float32 or float16, with an error of about
+            False allows float arithmetic if the entries are stored as float32 or float16, with an error of about
             1e-7 of W: faster, and enough while a solve is far from its answer. float64 entries are always used in
             double.
         n_threads : int, optional
@@ -196,7 +196,7 @@ class Measurements(ABC):
         W : float64 (or complex128) array of shape (m, n) or (m, n, b)
         """
         x = self._signal(x, "x")
-        # Where a pass takes a microsecond, so does asking how many threads there are: it needs one.
+        # If a pass takes a microsecond, so does asking how many threads there are: it needs one.
         n_threads = 1 if n_threads is None and self.nbytes <= _SMALL_BYTES else threads.resolve(n_threads)
         if out is not None:
             _check_output(out, (self.m, *x.shape), self.number)
@@ -206,7 +206,7 @@ class Measurements(ABC):
         return apply(x, n_threads, out)
 
     def sided_products(self, x: ArrayLike, *, transpose: bool = False, n_threads: int | None = None) -> Number:
-        """`A_i x`, or `A_i^T x` (`A_i^* x`), of the matrices as given; `products` where A is stored symmetric."""
+        """`A_i x`, or `A_i^T x` (`A_i^* x`), of the matrices as given; `products` if A is stored symmetric."""
         x = self._signal(x, "x")
         if x.ndim != 1:
             raise ValueError(f"`x` must have shape ({self.n},), got {x.shape}.")
@@ -285,7 +285,7 @@ class Measurements(ABC):
         return self._diagonals(threads.resolve(n_threads))
 
     def rows(self, support: ArrayLike, *, n_threads: int | None = None) -> Number:
-        """`Ã_i[S, :]`, of shape (m, s, n), in double precision, or in single where the entries are stored so."""
+        """`Ã_i[S, :]`, of shape (m, s, n), in double precision, or in single if the entries are stored so."""
         return self._rows(self._indices(support, "support"), threads.resolve(n_threads))
 
     def block(self, rows: ArrayLike, cols: ArrayLike | None = None, *, n_threads: int | None = None) -> Number:
@@ -305,7 +305,7 @@ class Measurements(ABC):
     def sweep(
         self, z: ArrayLike, v: ArrayLike, c: ArrayLike, *, precise: bool = True, n_threads: int | None = None
     ) -> tuple[Number, Number]:
-        """`r_i = c_i − <Ã_i, zz^T + diag(v)>` and `S = Σ_i r_i Ã_i`, with one read of A where a matrix fits in cache.
+        """`r_i = c_i − <Ã_i, zz^T + diag(v)>` and `S = Σ_i r_i Ã_i`, with one read of A if a matrix fits in cache.
 
         Parameters
         ----------
@@ -341,6 +341,10 @@ class Measurements(ABC):
     def reads_rows(self, nnz: int) -> bool:
         """Whether `products` of a signal with `nnz` nonzeros reads only their rows."""
         return 4 * nnz <= self.n
+
+    def signals_apart(self, count: int) -> bool:
+        """Whether the products of so many signals take less time one by one, although each of them reads A."""
+        return False
 
     def share_of_rows(self, s: int) -> float:
         """The share of A that s rows of every `Ã_i` hold."""
@@ -385,7 +389,7 @@ class Measurements(ABC):
             yield slice(start, stop), self.matrices(start, stop)
 
     def _apply(self, x: Number, n_threads: int, out: Number | None = None) -> Number:
-        """`products` without the checks, which take a tenth of the time where A is small."""
+        """`products` without the checks, which take a tenth of the time if A is small."""
         W = np.empty((self.m, *x.shape), dtype=self.number) if out is None else out
         nonzero = x if x.ndim == 1 else x.any(axis=1)
         if self.reads_rows(int(np.count_nonzero(nonzero))):
@@ -396,7 +400,7 @@ class Measurements(ABC):
         return W
 
     def _apply_single(self, x: Number, n_threads: int, out: Number | None = None) -> Number:
-        """`products` where float arithmetic is precise enough; a kind with float entries may be faster with it."""
+        """`products` if float arithmetic is precise enough; a kind with float entries may be faster with it."""
         return self._apply(x, n_threads, out)
 
     def _products(self, x: Number, W: Number, n_threads: int) -> None:
@@ -413,7 +417,7 @@ class Measurements(ABC):
         return (W @ x.conj() if x.ndim == 1 else np.einsum("ijs,js->is", W, x.conj())).real
 
     def _product_chunks(self, x: Number, n_threads: int) -> Iterator[tuple[slice, Number]]:
-        """(slice, products of these measurements) in turn: of all of them where they are no more than a block."""
+        """(slice, products of these measurements) in turn: of all of them if they are no more than a block."""
         step = LANES * max(1, _BLOCK_BYTES // (LANES * np.dtype(self.number).itemsize * x.size))
         if step >= self.m:
             yield slice(0, self.m), self._apply(x, n_threads)
@@ -426,12 +430,12 @@ class Measurements(ABC):
         return np.concatenate([along_of(W, v) for _, W in self._product_chunks(x, n_threads)])
 
     def _sizes(self, x: Number) -> Number:
-        """The size of the terms of `x^* Ã_i x`, (m,), to which it is rounded: `|x|^T |Ã_i| |x|` where that is known."""
+        """The size of the terms of `x^* Ã_i x`, (m,), to which it is rounded: `|x|^T |Ã_i| |x|` if that is known."""
         z: Number = np.abs(self._measure(x, 1))
         return z + float(z.mean())
 
     def _edges(self) -> Edges | None:
-        """The matrices as one sparse matrix, where they are stored so: see `Edges`."""
+        """The matrices as one sparse matrix, if they are stored so: see `Edges`."""
         return None
 
     def _gradient(self, x: Number, w: Number, n_threads: int) -> Number:
@@ -498,19 +502,19 @@ class Measurements(ABC):
         return np.concatenate([frobenius(A) for _, A in self._blocks()])
 
     def _factors(self) -> Number:
-        """B, (m, R, n), such that `x^T A_i x = ‖B_i x‖²`; R = 0 where A is not stored as such factors."""
+        """B, (m, R, n), such that `x^T A_i x = ‖B_i x‖²`; R = 0 if A is not stored as such factors."""
         return np.empty((self.m, 0, self.n))
 
     def _transform(self, real: bool) -> Transform | None:
-        """B as a fast transform, of real signals or of complex ones as Re and Im in turn, where there is one."""
+        """B as a fast transform, of real signals or of complex ones as Re and Im in turn, if there is one."""
         return None
 
     def _shifts(self) -> tuple[bool, Indices] | None:
-        """Whether A shifts cyclically, and by which lags, (m,); None where it does not shift."""
+        """Whether A shifts cyclically, and by which lags, (m,); None if it does not shift."""
         return None
 
     def _sweep_single(self, z: Number, v: Number, c: Number, n_threads: int) -> tuple[Number, Number]:
-        """`sweep` where float arithmetic is precise enough."""
+        """`sweep` if float arithmetic is precise enough."""
         return self._sweep(z, v, c, n_threads)
 
     def _expect(self, rows: Indices, n_threads: int) -> None:
@@ -526,7 +530,7 @@ class Measurements(ABC):
         return _Part(self, start, stop)
 
     def _first(self, count: int) -> Measurements:
-        """The first measurements; all of them where parts of their rows cannot be read without their matrices."""
+        """The first measurements; all of them if parts of their rows cannot be read without their matrices."""
         part = self._part(0, count)
         return self if isinstance(part, _Part) else part
 
@@ -602,7 +606,7 @@ def _check_output(out: Number, shape: tuple[int, ...], number: type) -> None:
 
 
 def _finite(value: ArrayLike, name: str, number: type = np.float64) -> Number:
-    """value as a C-contiguous array of float64 or complex128; an error where it is not real, or not finite."""
+    """value as a C-contiguous array of float64 or complex128; an error if it is not real, or not finite."""
     # Handle the usual case first, in a quarter of the time: a sum of squares is finite only if all of them are. Masked
     # arrays take the slow path.
     if (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fastquad.numerics.transform import Transform
 
 #: The answer for a range of measurements: entries for each of them, and a sum over them, or several as a tuple; None
-#: where it has no such part.
+#: if it has no such part.
 Answer = tuple[Float | None, Any]
 
 
@@ -40,7 +40,7 @@ class Contraction:
     lent: ClassVar[bool] = False
     #: Whether it only reads ahead for the requests that follow.
     ahead: ClassVar[bool] = False
-    #: Whether the answer is computed from A's entries, so that it is not finite where A is not.
+    #: Whether the answer is computed from A's entries, so that it is not finite if A is not.
     reads: ClassVar[bool] = True
 
     def arguments(self) -> tuple[Any, ...]:
@@ -74,7 +74,7 @@ class Products(Contraction):
     """Answered with `W[i] = Ã_i x`, (m, n); `out` is an array of that shape that may be overwritten with W.
 
     For x of shape (n, b), the products of b signals, W has the shape (m, n, b). A solver that is still far from its
-    answer says `precise=False`, which allows float arithmetic where A is stored so.
+    answer says `precise=False`, which allows float arithmetic if A is stored so.
     """
 
     x: Float
@@ -109,15 +109,18 @@ class Products(Contraction):
         distinct, precise = {id(q.x): q.x for q in requests}, any(q.precise for q in requests)
         if len(distinct) == 1:
             return [A.products(requests[0].x, precise=precise, n_threads=n_threads)] * len(requests)
-        W = A.products(_columns(list(distinct.values())), precise=precise, n_threads=n_threads)
-        parts = _parts([x.shape for x in distinct.values()])
-        answers = {key: np.ascontiguousarray(W[:, :, part]) for key, part in zip(distinct, parts, strict=True)}
+        if A.signals_apart(len(distinct)):
+            answers = {key: A.products(x, precise=precise, n_threads=n_threads) for key, x in distinct.items()}
+        else:
+            W = A.products(_columns(list(distinct.values())), precise=precise, n_threads=n_threads)
+            parts = _parts([x.shape for x in distinct.values()])
+            answers = {key: np.ascontiguousarray(W[:, :, part]) for key, part in zip(distinct, parts, strict=True)}
         return [answers[id(q.x)] for q in requests]
 
 
 @dataclass(frozen=True, slots=True)
 class FirstProducts(Contraction):
-    """Answered with `Ã_i x` of the first `count` measurements, (count, n); of all where A is not stored in parts."""
+    """Answered with `Ã_i x` of the first `count` measurements, (count, n); of all if A is not stored in parts."""
 
     x: Float
     count: int
@@ -140,7 +143,7 @@ class SidedProducts(Contraction):
     transpose: bool = False
 
     def cost(self, A: Measurements) -> float:
-        # Where A is symmetric these are the products; elsewhere all of it is read.
+        # If A is symmetric these are the products; elsewhere all of it is read.
         return A.cost_of_products(int(np.count_nonzero(self.x))) if A.symmetric else 1.0
 
     def answer(self, A: Measurements, n_threads: int) -> Float:
@@ -163,7 +166,7 @@ class Measure(Contraction):
 class _AtPoint(Contraction):
     """A contraction with the Jacobian of the measurements at x, `J v = 2 Re(x^* Ã_i v)`.
 
-    Several of them share the products of their signals, chunk by chunk, where these are what is read.
+    Several of them share the products of their signals, chunk by chunk, if these are what is read.
     """
 
     __slots__ = ()
@@ -271,7 +274,7 @@ class Sizes(Contraction):
 
 @dataclass(frozen=True, slots=True)
 class SparseMatrices(Contraction):
-    """Answered with all matrices as one sparse matrix, `fastquad.measurements.base.Edges`; None where there is none."""
+    """Answered with all matrices as one sparse matrix, `fastquad.measurements.base.Edges`; None if there is none."""
 
     kept = False
     reads = False
@@ -373,7 +376,7 @@ class Rows(Contraction):
 
 @dataclass(frozen=True, slots=True)
 class Block(Contraction):
-    """Answered with `Ã_i[S, T]`, (m, s, t); T = S where cols is None."""
+    """Answered with `Ã_i[S, T]`, (m, s, t); T = S if cols is None."""
 
     rows: Indices
     cols: Indices | None = None
@@ -389,7 +392,7 @@ class Block(Contraction):
 class Cells(Contraction):
     """Answered with the first `new` rows of `Ã_i[P, P]` in the packed layout, (blocks, entries, 8); −1 in P is none.
 
-    They are in the precision of A where it is packed. What `fastquad.measurements.dense.kept.Kept` is made of.
+    They are in the precision of A if it is packed. What `fastquad.measurements.dense.kept.Kept` is made of.
     """
 
     members: Indices
@@ -439,7 +442,7 @@ class Compress(Contraction):
 class Sweep(Contraction):
     """Answered with `r = c − A(zz^T + diag v)` and `S = Σ_i r_i Ã_i`; z, v and c may have a column per signal.
 
-    `precise=False` allows float arithmetic where A is stored so.
+    `precise=False` allows float arithmetic if A is stored so.
     """
 
     z: Float
@@ -474,9 +477,9 @@ class Sweep(Contraction):
 
 @dataclass(frozen=True, slots=True)
 class Factors(Contraction):
-    """Answered with a transform B such that `x^T A_i x = ‖B_i x‖²`; None where A has no such factors.
+    """Answered with a transform B such that `x^T A_i x = ‖B_i x‖²`; None if A has no such factors.
 
-    What is done with it is charged by `fastquad.engine.requests.Reread`, a pass a product.
+    What is done with it is charged by `fastquad.engine.requests.Reread`, one pass per product.
     """
 
     kept = False
@@ -496,7 +499,7 @@ class Factors(Contraction):
 
 @dataclass(frozen=True, slots=True)
 class Shifts(Contraction):
-    """Answered with whether shifts are cyclic, and the lags, (m,), where A_i shifts by them; None where it does not."""
+    """Answered with whether shifts are cyclic, and the lags, (m,), if A_i shifts by them; None if it does not."""
 
     kept = False
     reads = False
@@ -512,7 +515,7 @@ class Shifts(Contraction):
 class Verbs(Contraction):
     """Answered with A as quadratic forms by their functions: `measure`, `along` and `gradient`.
 
-    What is done with them is charged by `fastquad.engine.requests.Reread`, a pass a call.
+    What is done with them is charged by `fastquad.engine.requests.Reread`, one pass per call.
     """
 
     kept = False
@@ -567,7 +570,7 @@ def merged(answers: Iterable[Answer]) -> Answer:
 
 
 def _added(total: Any, part: Any, owned: bool) -> Any:
-    """The sum of two parts, which may be tuples of arrays; written to the first where it is owned."""
+    """The sum of two parts, which may be tuples of arrays; written to the first if it is owned."""
     if isinstance(total, tuple):
         return tuple(_added(a, b, owned) for a, b in zip(total, part, strict=True))
     if owned and isinstance(total, np.ndarray):

@@ -48,11 +48,11 @@ def pack(
         The path of the folder, which must not exist.
     dtype : float16, float32 or float64, or complex64 or complex128 for complex A, optional
         Default: the dtype of A. Entries are symmetrised in double precision and then rounded once. As float16 they keep
-        three digits, in half the bytes of float32: a solve on them ends with an error of that size, and says so; where
-        A is at hand, `solve(A, y, method="lm", x0=solution.x)` polishes what it found.
+        three digits, in half the bytes of float32. A solve on them ends with an error of that size, and says so. If you
+        still have A, `solve(A, y, method="lm", x0=solution.x)` polishes the answer.
     out : PackedTensor, optional
-        A packed tensor of the same shape and dtype that is no longer needed: it is overwritten and returned. New memory
-        costs more time than packing into old.
+        A packed tensor of the same shape and dtype that you no longer need: it is overwritten and returned. This is
+        faster than packing into new memory.
     n_threads : int, optional
 
     Returns

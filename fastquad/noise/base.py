@@ -13,7 +13,7 @@ Its verbs, all of shape (m,) but for the last three:
     rows(some)                  the model of some of the measurements
 
 A method that has x in some valley goes to the bottom of the likelihood by weighted least squares: with the weights
-`w = weight·downweight` at the current z, to the values `z + score/w`, again and again. Where that stands still,
+`w = weight·downweight` at the current z, to the values `z + score/w`, again and again. If that stands still,
 `Jᵀ score = 0`.
 """
 
@@ -153,8 +153,8 @@ class Noise(ABC):
         return None
 
     def pooled(self, Y: Float, of: Indices, by: Float) -> tuple[Float, Float, Noise] | None:
-        """The data where equal rows are merged: their means (b, groups), the share of each measurement in its mean
-        (m,), and the noise of the means. None where they must stay apart.
+        """The data with equal rows merged: their means (b, groups), the share of each measurement in its mean
+        (m,), and the noise of the means. None if they must stay apart.
 
         `Y` is (b, m), `of` (m,) are the groups, and row i is `by[i]` times the one that its group is said in.
         """
@@ -182,7 +182,7 @@ class Noise(ABC):
 
     @property
     def background(self) -> Float | float:
-        """What y is on the average where the signal is zero."""
+        """What y is on the average if the signal is zero."""
         return 0.0
 
     @property
@@ -261,7 +261,7 @@ class Noise(ABC):
 
 
 def parameter(noise: Noise, name: str, *, least: float = 0.0, above: bool = False, optional: bool = False) -> None:
-    """Check a parameter of a model, and make it a float or a read-only array of doubles; None where it is optional."""
+    """Check a parameter of a model, and make it a float or a read-only array of doubles; None if it is optional."""
     value = getattr(noise, name)
     if value is None and optional:
         return

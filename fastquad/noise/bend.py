@@ -1,7 +1,7 @@
 """Whether measurements bend: y is no multiple of x^T A x, because a sensor saturates, say.
 
 The residual r of AMP is that of predictions p = y − r which were not made with their own measurement: whatever the
-noise, its mean at a given p is zero. Where y is f(x^T A x + noise) in truth, x takes the length that fits best, and
+noise, its mean at a given p is zero. If y is f(x^T A x + noise) in truth, x takes the length that fits best, and
 two things show it.
 
 The mean of r at p keeps the shape of f, if noise does not blur it:
@@ -31,11 +31,11 @@ from fastquad.typing import Float
 
 # So many standard errors of b2 are no chance, …
 _CLEAR = 5.0
-# … and fewer where measurements may be grossly wrong, which makes standard errors large, …
+# … and fewer if measurements may be grossly wrong, which makes standard errors large, …
 _CLEAR_AMONG_GROSS = 3.0
 # … and neither is this G, …
 _LIKELIER = 20.0
-# … where there are at least this many measurements.
+# … if there are at least this many measurements.
 _ENOUGH = 30
 # No measurement is taken for more than this much of the fit.
 _LEVERAGE = 0.9
@@ -48,12 +48,12 @@ _LINEAR = 0.1
 # The share of y's values that must differ: rounding to a few values changes the noise as well, but bends nothing.
 _DISTINCT = 0.5
 
-#: The note where y bends.
+#: The note if y bends.
 BENT = "But y is not proportional to the measurements of x, as if a sensor saturates: the length of x is uncertain."
 
 
 def bend(y: Float, r: Float, gross: bool = False) -> float:
-    """The relative error that a bend brings to the length of x; 0 where there is none, or one that may be chance.
+    """The relative error that a bend brings to the length of x; 0 if there is none, or one that may be chance.
 
     With `gross` errors among them, no scale makes the noise Gaussian, and the mean of r alone is asked.
 
@@ -87,7 +87,7 @@ def _curvature(p: Float, r: Float) -> tuple[float, float]:
 def _power(y: Float, p: Float) -> tuple[float, float]:
     """G, and the change of length from the likeliest power.
 
-    Where the signal has the size of p, ψ(y) is κ p, and y what ψ makes of that: their ratio to p is that of the squared
+    If the signal has the size of p, ψ(y) is κ p, and y what ψ makes of that: their ratio to p is that of the squared
     lengths.
     """
     if np.unique(y).size < _DISTINCT * y.size:

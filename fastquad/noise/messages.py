@@ -62,7 +62,7 @@ class Messages(ABC):
         """The mean square that y would have without noise: never below a hundredth of what it has."""
 
     def weights(self, r: Float) -> Float | None:
-        """What least squares multiplies each equation with, given residuals r; None where all count the same."""
+        """What least squares multiplies each equation with, given residuals r; None if all count the same."""
         return None
 
     def explained(self, r: Float, y: Float) -> float:
@@ -90,12 +90,13 @@ class Linear(Messages):
         return self
 
     def score(self, r: Float) -> Score:
-        square = max(float(r @ r) / r.size, 1e-300)  # zero where y is constant and A has a common mean
+        square = max(float(r @ r) / r.size, 1e-300)  # zero if y is constant and A has a common mean
         power = max(square, (self.sigma or 0.0) ** 2)
         return Score(r / square, 1 / square, power, square, np.ones(r.size))
 
     def mean_square(self, y: Float) -> float:
-        return self.floor(float(np.mean(y**2)) - (self.sigma or 0.0) ** 2, y)
+        square = float(np.mean(y**2))
+        return max(square - (self.sigma or 0.0) ** 2, 0.01 * square)
 
     def explained(self, r: Float, y: Float) -> float:
         return 1 - float(r @ r) / float(y @ y)
@@ -173,7 +174,7 @@ _LEAST_SLOPE = 0.3
 class Mixture(Messages):
     """Sound measurements with noise of an unknown σ, and a share of up to 40 % that may be anything.
 
-    A residual is `N(0, τ)` where its measurement is sound, and the measurement itself is `N(0, B²)` where it is not.
+    A residual is `N(0, τ)` if its measurement is sound, and the measurement itself is `N(0, B²)` if it is not.
     The share ε of outliers, τ and B² are learnt from the residuals by EM:
 
         w_i = P(sound | r_i),   τ = Σ w r²/Σ w,   ε = mean(1 − w),   B² = Σ (1−w) y²/Σ (1−w)

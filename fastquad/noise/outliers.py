@@ -56,7 +56,7 @@ class Outliers(Noise):
         if self.of is not None and not isinstance(self.of, Noise):
             raise TypeError(f"`of` must be a fastquad.noise.Noise, got {type(self.of).__name__}.")
         if self.of is not None and self.sigma is not None:
-            raise ValueError("`sigma` must be None where `of` says what the noise of sound measurements is.")
+            raise ValueError("`sigma` must be None if `of` says what the noise of sound measurements is.")
 
     @property
     def sound(self) -> Noise:

@@ -103,7 +103,7 @@ class Poisson(Noise):
     def deviations(self, y: Float, z: Float | None = None) -> Float:
         if z is not None:
             return 1 / np.sqrt(self.weight(y, z))
-        # y itself is a poor guess of its variance where few are counted: one count more.
+        # y itself is a poor guess of its variance if few are counted: one count more.
         return np.sqrt(self.gain * np.maximum(real(y) + self.gain, self.gain) + np.square(self.read))
 
     def check(self, y: Float) -> None:

@@ -1,6 +1,6 @@
 """Gaussian noise of one unknown level, of which measurements that were made again have shown something.
 
-Solvers see this model in the place of `Gaussian()` where equal rows were merged: the mean of c of them has the noise
+Solvers see this model in the place of `Gaussian()` if equal rows were merged: the mean of c of them has the noise
 σ/√c, and their spread tells σ without knowing x.
 """
 

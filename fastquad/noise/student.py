@@ -78,7 +78,7 @@ class Student(Noise):
         return replace(self, sigma=math.sqrt(s2 / spare))
 
     def explains(self, y: Float, z: Float, freedom: float) -> float:
-        """By the logarithm ln(1 + t²/ν), which has moments where t has none."""
+        """By the logarithm ln(1 + t²/ν), which has moments even if t has none."""
         from scipy.special import polygamma, psi
 
         if self.sigma is None:

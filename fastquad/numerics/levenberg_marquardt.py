@@ -5,11 +5,11 @@ a damping λ,
 
     min_d ‖r + 2 W d‖² + λ‖d‖²,     d = −½ (W^T W + λ/4)^{-1} W^T r = −½ W^T (W W^T + λ/4)^{-1} r,
 
-by the smaller of the two systems, or by QR where that is nearly singular. The phase of a complex z (Re and Im in turn)
+by the smaller of the two systems, or by QR if that is nearly singular. The phase of a complex z (Re and Im in turn)
 changes nothing, so that direction is pinned: see `_damped_least_squares`. The products V of d determine the whole line
 z + u d: the residual is `r + 2u W d + u² V d`, so the best u is exact (a quartic), and the new W is `W + u V`. A step
 takes one product, and none to check it: no step is rejected, and λ follows the ratio of the actual to the predicted
-decrease. The last step needs no product: where `V d` is below rounding, `r + 2 W d` is the residual. Nor does it need a
+decrease. The last step needs no product: if `V d` is below rounding, `r + 2 W d` is the residual. Nor does it need a
 new factor of the matrix, which has hardly changed since the step before.
 """
 
@@ -71,7 +71,7 @@ class Rule(NamedTuple):
 class Descent:
     """A descent: z, its products W and residual r; the caller supplies the products of each direction.
 
-    Where `free` is given, only these coordinates of z move; the others keep their values. `turning` says that z is a
+    If `free` is given, only these coordinates of z move; the others keep their values. `turning` says that z is a
     complex signal, Re and Im in turn, which is known up to a phase.
     """
 
@@ -80,7 +80,7 @@ class Descent:
         self.turning = turning and free is None
         self.r: Float = W @ z - y
         self.square = float(self.r @ self.r)
-        #: What ‖r‖² is relative to: ‖y‖², and where that is zero what the start leaves.
+        #: What ‖r‖² is relative to: ‖y‖², and if that is zero what the start leaves.
         self.scale = float(y @ y) or self.square or 1.0
         self.curve = [self.square]
         self.damping = 2.5e-3 * float(np.vdot(W, W)) / max(1, z.size) or 1.0
@@ -146,7 +146,7 @@ class Descent:
         return self.W
 
     def ends(self) -> bool:
-        """Take the last step, where z is nearly exact and the products of the step would change nothing.
+        """Take the last step, if z is nearly exact and the products of the step would change nothing.
 
         The step is solved for with the factor of the step before. If that is too old to make r vanish, or if d is not
         short enough, nothing is done and False is returned.
@@ -238,7 +238,7 @@ def _damped_least_squares(
 def _regular(factor: Float, trace: float) -> bool:
     """Whether a matrix of this trace is far from singular, by its Cholesky factor, whose upper half is not looked at.
 
-    Its diagonal nearly always tells: where a pivot is small, LAPACK estimates the condition. The trace of a positive
+    Its diagonal nearly always tells: if a pivot is small, LAPACK estimates the condition. The trace of a positive
     definite matrix is at least its largest eigenvalue.
     """
     least = float(factor.diagonal().min()) ** 2
@@ -263,7 +263,7 @@ def by_products(
     free: Indices | None = None,
     turning: bool = False,
 ) -> Descent:
-    """Levenberg–Marquardt from z (s,), where `products(d)` is `Ã_i[S, S] d`, (m, s), in memory of its own."""
+    """Levenberg–Marquardt from z (s,); `products(d)` gives `Ã_i[S, S] d`, (m, s), in memory of its own."""
     descent = Descent(y, z, products(z), free, turning=turning)
     while not (descent.finished(rule) or descent.ends()):
         check()

@@ -30,7 +30,7 @@ def minimise(c1: ArrayLike, c2: ArrayLike, c3: ArrayLike, c4: ArrayLike) -> tupl
         u, value = _best_root(c1, c2, c3, np.where(positive, c4, 1.0))
     good = positive & np.isfinite(value)
     u, value = np.where(good, u, 0.0), np.where(good, value, 0.0)
-    # Where the quartic term is negligible, the roots are rounding: take the minimum of the quadratic.
+    # If the quartic term is negligible, the roots are rounding: take the minimum of the quadratic.
     flat = np.where(c2 > 0, -c1 / np.where(c2 > 0, 2 * c2, 1.0), 0.0)
     flat = _newton(flat, c1, c2, c3, c4)
     flat_value = flat * (c1 + flat * (c2 + flat * (c3 + flat * c4)))
@@ -107,7 +107,7 @@ def coefficients(r: Float, p: Float, q: Float) -> tuple[float, float, float, flo
 def minimise_one(c1: float, c2: float, c3: float, c4: float) -> tuple[float, float]:
     """`minimise` for one quartic, without the cost of arrays."""
     candidates = [-c1 / (2 * c2)] if c2 > 0 else []
-    # Where the quartic term is negligible, take the minimum of the quadratic: the closed form would overflow.
+    # If the quartic term is negligible, take the minimum of the quadratic: the closed form would overflow.
     if max(abs(c1), abs(c2), abs(c3)) < 1e45 * c4:
         shift = c3 / (4 * c4)
         P = c2 / (6 * c4) - shift**2

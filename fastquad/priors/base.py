@@ -252,7 +252,7 @@ class Prior(ABC):  # noqa: B024  (which of its methods a prior needs depends on 
         return x
 
     def admits(self, x: Float) -> bool:
-        """Whether x is a signal of this kind, to rounding: one of the `alphabet`, where there is one."""
+        """Whether x is a signal of this kind, to rounding: one of the `alphabet`, if there is one."""
         if self.alphabet is None:
             return True
         off = np.abs(x[:, None] - self.alphabet).min(axis=1).max(initial=0.0)

@@ -156,7 +156,7 @@ class Generative(Prior):
 
     @cached_property
     def fast(self) -> BaseDecoder:
-        """The same in float32, where the decoder can: for searching, not for the last digits."""
+        """The same in float32, if the decoder can: for searching, not for the last digits."""
         return self._called(self.decoder.astype(np.float32))
 
     def _called(self, decoder: BaseDecoder) -> BaseDecoder:
@@ -166,7 +166,7 @@ class Generative(Prior):
 
     @cached_property
     def directions(self) -> BaseDecoder:
-        """z ↦ the direction of the signal, in float32 where the decoder can."""
+        """z ↦ the direction of the signal, in float32 if the decoder can."""
         return self.fast if self.normalize else Normalized(self.fast)
 
     @cached_property

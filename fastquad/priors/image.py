@@ -21,7 +21,7 @@ from fastquad.priors.base import Posterior, Prior, Seen, Start
 from fastquad.typing import Float, Indices, Number
 
 # The length of the difference that tells the divergence, in units of σ: far above rounding of single precision, and
-# small where a denoiser has thresholds.
+# small if a denoiser has thresholds.
 _DIFFERENCE = 0.1
 # Values that differ by less than this share of the largest are one level: of an estimate, and of an answer. Guess.
 _ALIKE, _EQUAL = 0.03, 1e-9

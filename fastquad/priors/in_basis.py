@@ -31,7 +31,7 @@ class InBasis(Prior):
         return cls(Coefficients.of(prior), shape, str(prior.basis))
 
     def check(self, n: int) -> None:
-        """Raise a ValueError where the coefficients cannot be as it says, or the basis is none."""
+        """Raise a ValueError if the coefficients cannot be as it says, or the basis is none."""
         self.of.check(n)
         self.forward(np.zeros(n))
 

@@ -77,7 +77,7 @@ class PiecewiseConstant(Prior):
         return indicators(cuts, z.size)
 
     def enlarged(self, where: Any, x: Float, W: Float, r: Float, size: int) -> Float:
-        """The intervals, cut where that explains most of the residual: one cut after the other."""
+        """The intervals, cut if that explains most of the residual: one cut after the other."""
         U = np.asarray(where)
         n, count = U.shape
         part = np.argmax(U, axis=1)

@@ -4,10 +4,10 @@ There is no closed form, and `‖v − g(z)‖²` has local minima: each v is tr
 is kept. Two ways to descend:
 
 - Adam, 100 steps at rate 0.1 from random starts, as in the paper.
-- Levenberg–Marquardt, fewer than ten steps from a start that is already good. Where g has norm one, `‖v − c g‖²` is
+- Levenberg–Marquardt, fewer than ten steps from a start that is already good. If g has norm one, `‖v − c g‖²` is
   minimised over c as well: the minimisers are the same, and with `J = c J_g` a step has the right length for a v of any
   norm. Left alone it would follow the noise in v far out, to where a decoder saturates; so it takes the most probable
-  code where v is g(z) and Gaussian noise of variance τ², and z ~ N(0, I): `min ‖v − c g(z)‖² + τ²‖z‖²`.
+  code if v is g(z) and Gaussian noise of variance τ², and z ~ N(0, I): `min ‖v − c g(z)‖² + τ²‖z‖²`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SQUARE_DECAY = 0.999
 _EPSILON = 1e-8
 # A race: after the first share of the steps, the second share of the starts goes on, at least one.
 _RACE = ((0.2, 0.6), (0.4, 0.4), (0.6, 0.01))
-# The least part of v that a signal is taken to explain: where it explains none, the step would have no length.
+# The least part of v that a signal is taken to explain: if it explains none, the step would have no length.
 _LEAST_SHARE = 0.1
 
 
@@ -57,7 +57,7 @@ def adam(
         Whether the starts that are behind drop out: of five, three go on after a fifth of the steps, two after
         another and one after the third. That is half the work, and the signal is as near to within a percent.
     n_threads : int, optional
-        Where the decoder is compiled.
+        For a decoder that is compiled.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def make_schedule(n_steps: int = 100, rate: float = 0.1) -> Schedule:
 
 
 def _descend(g: BaseDecoder, at: Descents, targets: Float, schedule: Schedule, n_threads: int | None) -> None:
-    """Adam in place, compiled where the decoder is."""
+    """Adam in place, compiled if the decoder is."""
     compiled = g.compiled()
     if compiled is None:
         return descend(g, at, targets, schedule)

@@ -19,7 +19,7 @@ from fastquad.typing import Float
 
 
 class RankTwo(SpikeSlab):
-    """The posterior where each row of Z is zero with probability 1 − ρ, and normal with variance s2 else."""
+    """The posterior if each row of Z is zero with probability 1 − ρ, and normal with variance s2 else."""
 
     def __init__(self, n: int, rho: float, phi2: float, learns: bool = True) -> None:
         super().__init__(n, rho, phi2, learns)

@@ -1,6 +1,6 @@
 """The denoiser of a sparse signal of which more is known: its sign, coordinates that go together, or are nonzero.
 
-Each coordinate is zero, or drawn from a slab N(0, s2), or N+(μ0, s2), which is N(μ0, s2) where that is positive. With
+Each coordinate is zero, or drawn from a slab N(0, s2), or N+(μ0, s2), which is N(μ0, s2) if that is positive. With
 `b = a x + sqrt(a) N(0, 1)`, `c = 1/(a + 1/s2)`, `μ = c (b + μ0/s2)`, `α = μ/√c` and `h = φ(α)/Φ(α)` the slab alone has
 
     N:    E x = μ,           E x² = μ² + c,              log evidence ½ log(c/s2) + ½ μ²/c
@@ -119,7 +119,7 @@ class StructuredSlab(Denoiser):
         self.slab.learn(first * np.sqrt(scale), second * scale)
 
     def _share(self, weight: Float) -> float:
-        """The share of nonzeros among those of which it is not known, by groups where there are any."""
+        """The share of nonzeros among those of which it is not known, by groups if there are any."""
         open_ = ~self.known
         size = np.ones(weight.size) if self.groups is None else self.groups.spread(1 / self.groups.sizes)
         parts = max(float(size[open_].sum()), 1.0)

@@ -86,7 +86,7 @@ class Sparse(Prior):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise TypeError(f"`{name}` must be True or False, got {getattr(self, name)!r}.")
         if self.partial and self.support is None:
-            raise ValueError("`support` must be given where `partial` is True: the coordinates that are nonzero.")
+            raise ValueError("`support` must be given if `partial` is True: the coordinates that are nonzero.")
         if self.groups is not None:
             object.__setattr__(self, "groups", _labels(self.groups))
         if self.basis is not None and not isinstance(self.basis, str):
@@ -97,20 +97,20 @@ class Sparse(Prior):
 
     def _refuse_combinations(self) -> None:
         if self.fixed is not None and any(value < 0 for value in self.fixed.values()) and self.nonnegative:
-            raise ValueError("`fixed` must not be negative where `nonnegative` is True.")
+            raise ValueError("`fixed` must not be negative if `nonnegative` is True.")
         if self.fixed is not None and (self.traits or self.basis is not None):
             other = (*self.traits, "basis")[0]
             raise ValueError(f"`fixed` cannot be combined with `{other}`: give one of them.")
         if self.support is not None and not self.partial and self.traits:
             raise ValueError(
-                f"`support` cannot be combined with `{self.traits[0]}` where it is all of the support: nothing is left "
-                "to search for. Give one of them, or `partial=True` where x may be nonzero elsewhere."
+                f"`support` cannot be combined with `{self.traits[0]}` if it is all of the support: nothing is left "
+                "to search for. Give one of them, or `partial=True` if x may be nonzero elsewhere."
             )
         if self.partial and self.k is not None and self.k < self.support.size:
             raise ValueError(f"`k` must be at least the {self.support.size} coordinates of `support`, got {self.k}.")
 
     def check(self, n: int) -> None:
-        """Raise ValueError where k or the support do not fit signals of length n."""
+        """Raise ValueError if k or the support do not fit signals of length n."""
         if self.k is not None and self.k > n:
             raise ValueError(f"`k` must be at most n = {n}, got {self.k}.")
         if self.support is not None and np.max(self.support) >= n:
@@ -192,7 +192,7 @@ class Sparse(Prior):
         return groups.largest(importance, min(count, size))
 
     def nearest(self, x: Float) -> Float:
-        """x without what is negative, where that is known."""
+        """x without what is negative, if that is known."""
         return np.maximum(x, 0.0) if self.nonnegative else x
 
     def admits(self, x: Float) -> bool:

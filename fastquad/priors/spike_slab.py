@@ -23,7 +23,7 @@ from fastquad.typing import Float
 
 
 class SpikeSlab(Denoiser):
-    """The posterior under `ρ N(0, s2) + (1−ρ) δ_0`; ρ is learnt, or kept where `learns` is False."""
+    """The posterior under `ρ N(0, s2) + (1−ρ) δ_0`; ρ is learnt, or kept if `learns` is False."""
 
     unequal: ClassVar[bool] = True
 
@@ -59,7 +59,7 @@ class SpikeSlab(Denoiser):
 
 
 class GroupSpikeSlab(SpikeSlab):
-    """The posterior where each group is zero with probability 1 − ρ, and normal with variance s2 else."""
+    """The posterior if each group is zero with probability 1 − ρ, and normal with variance s2 else."""
 
     def __init__(self, groups: Groups, rho: float, phi2: float, learns: bool = True) -> None:
         super().__init__(groups.n, rho, phi2, learns)

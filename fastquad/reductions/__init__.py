@@ -73,11 +73,11 @@ class Given:
         return self.A.memory or budget(self.memory)
 
     def data(self) -> Float:
-        """y as one row a signal, checked."""
+        """y as one row per signal, checked."""
         return arguments.data(self.y, self.A.m)[0]
 
     def with_data(self, A: Any, Y: Float, **changes: Any) -> Given:
-        """The same with other measurements, and data with one row a signal."""
+        """The same with other measurements, and data with one row per signal."""
         return replace(self, A=A, y=Y if np.ndim(self.y) > 1 else Y[0], **changes)
 
     def with_callback(self, seen: Callable[[Any], Any]) -> Given:

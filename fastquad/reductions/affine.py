@@ -72,7 +72,9 @@ def _longer_prior(prior: Any, n: int) -> Any:
         )
     if prior.traits or prior.basis is not None:
         name = (*prior.traits, "basis")[0]
-        raise ValueError(f"`{name}` cannot be used with an AffineTensor, whose linear terms are a known value.")
+        raise ValueError(
+            f"`{name}` cannot be used with an AffineTensor: give a prior without it, or A without linear terms."
+        )
     prior.check(n)
     changes: dict[str, Any] = {}
     if prior.support is not None:

@@ -42,12 +42,12 @@ class Basis(Reduction):
             return replace(given, prior=InBasis.made(prior, A.shape_of_x))
         D = self.D = basis.matrix(prior.basis, A.n)
         if np.iscomplexobj(given.y):
-            raise ValueError("`y` must be real where `basis` is given: that of a Hermitian A is.")
+            raise ValueError("`y` must be real with a `basis`: it needs Hermitian A, whose measurements are real.")
         if np.iscomplexobj(D) and not (A.complex and given.signal != "real"):
-            raise ValueError("`basis` must be real where A or the signal is real, got complex numbers.")
+            raise ValueError("`basis` must be real if A or the signal is real, got complex numbers.")
         Y = given.data()
         if given.norm is not None and not basis.orthonormal(D):
-            raise ValueError("`norm` must not be given with a `basis` that is not orthonormal: that of z is not known.")
+            raise ValueError("`norm` must not be given with a `basis` that is not orthonormal: leave it out.")
         x0 = _signals(given.x0, "x0", len(Y), A.n)
         if x0 is not None:
             x0 = np.linalg.lstsq(D, x0.T, rcond=None)[0].T

@@ -24,7 +24,7 @@ class Bilinear(Reduction):
         A: BilinearTensor = given.A
         self.m, Y = A.m, given.data()
         if given.prior is not None:
-            raise ValueError("`prior` must be None for a BilinearTensor: how sparse u and v are, is learned for each.")
+            raise ValueError("`prior` must be None for a BilinearTensor: fastquad learns how sparse u and v are.")
         if given.norm is not None:
             raise ValueError("`norm` must be None for a BilinearTensor: the scales of u and v are not known apart.")
         changes: dict[str, Any] = {}

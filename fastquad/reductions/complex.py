@@ -125,7 +125,7 @@ class Complex(Reduction):
 
 
 def _decodes_real(prior: Any, n: int) -> bool:
-    """Whether the signal is the output of a decoder with one real number a coordinate."""
+    """Whether the signal is the output of a decoder with one real number per coordinate."""
     return isinstance(prior, Generative) and prior.decoder.n == n
 
 

@@ -32,9 +32,9 @@ import numpy as np
 from fastquad.engine.cost import MULTIPLY_ADDS, Allowance
 from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
+from fastquad.engine.rounding import nothing_left, products_affordable
 from fastquad.engine.steps import End, Note, Outcome, Steps
 from fastquad.engine.steps import Stage as Announced
-from fastquad.engine.verdict import exact_enough, products_affordable
 from fastquad.numerics.levenberg_marquardt import Rule
 from fastquad.solvers.base import Solver, options
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 # The largest factor between one and the inverse variance of A's entries at which their squares do not overflow.
 _EXTREME = 1e210
-# When a descent stops; a patient one where A has a structure: of 607 that converge, 581 do within these rules.
+# When a descent stops; a patient one if A has a structure: of 607 that converge, 581 do within these rules.
 DESCENT = Rule(max_steps=100, patience=5, factor=1.01, bottom=1e-3)
 PATIENT = Rule(max_steps=100, patience=10, factor=1.01, bottom=1e-3)
 # AMP's n×n matrices of doubles in memory at once: S0, one S for each run of a batch, and an eigendecomposition's.
@@ -98,7 +98,7 @@ _FEW = 1 / 2
 PLAN: tuple[Stage, ...] = (
     Stage("any", "points", "x counts points", "points:points", lambda d: d.problem.prior is not None),
     Stage("any", "through a transform", "a prior and intensities", "through:message_passing", lambda d: d.through),
-    Stage("verbs", "verbs", "sparse A, or functions", "plan:by_verbs"),
+    Stage("verbs", "verbs", "sparse A, or functions", "plan:by_verbs", within=lambda d: d.elsewhere),
     Stage("prior", "check", "what AMP cannot do", "amp.guided:check"),
     Stage("any", "look", "a sample of A's entries", "plan:look"),
     # A prior that only AMP can use: for x >= 0 pursuit as well, in full for m < 0.35 n. Outliers: AMP alone.
@@ -182,13 +182,13 @@ def search(problem: Problem, table: tuple[Stage, ...] = PLAN) -> Steps:
                 break
             desk.left = [each for each in desk.left if each.place != stage.place]
             desk.left += [stage] if allowance.over else []
-    # What was left for others that found nothing either goes on now.
+    # Now go on with what was put off for other stages, which found nothing either.
     while outcome is None and desk.left:
         yield Announced(desk.left[0].name)
         outcome = yield from desk.left.pop(0).run(desk)
     if outcome is None:
         outcome = yield from desk.give_up()
-    if not desk.looked or exact_enough(problem, outcome.residual):
+    if not desk.looked or nothing_left(problem, outcome.residual):
         return outcome
     from fastquad.solvers.parts.finish import finished
 
@@ -216,7 +216,7 @@ class Desk:
     left: list[Stage] = field(default_factory=list)
     #: Further starts for AMP: the ends of other stages.
     near: list[Float] = field(default_factory=list)
-    #: What ends the solve where no other stage does: a fit on all coordinates that is no better than chance.
+    #: What ends the solve if no other stage does: a fit on all coordinates that is no better than chance.
     fallback: Outcome | None = None
 
     def __post_init__(self) -> None:
@@ -290,6 +290,11 @@ class Desk:
         """What the first batch of AMP's starts takes, in seconds of the model: a dozen sweeps and an eigenvector."""
         n = self.problem.n
         return 12 * self.problem.pass_price + 10 * n**3 / MULTIPLY_ADDS
+
+    @property
+    def elsewhere(self) -> float:
+        """What message passing takes, where A is known and the normal equations of its verbs are not sparse."""
+        return math.inf if self.problem.matrix_free or self.problem.gram is not None else self.by_messages
 
     @property
     def by_descent(self) -> float:
@@ -401,7 +406,7 @@ def guided(problem: Problem) -> bool:
 
 
 def by_verbs(desk: Desk) -> Asks[Outcome | None]:
-    """Descents by the verbs of the Jacobian; what they end at is kept where it explains y no better than chance."""
+    """Descents by the verbs of the Jacobian; what they end at is kept if it explains y no better than chance."""
     from fastquad.solvers.parts import finish
     from fastquad.solvers.verbs import search
 

@@ -2,7 +2,7 @@
 
 Attempts, the first that explains y ends the stage:
 
-    from x0, or what the prior knows of the mean: constant where x has a sign; D = .4
+    from x0, or what the prior knows of the mean: constant where x has a sign; D = 0.4
     from the spectral vectors
     again with more noise at first, which is taken away step by step
     again with shorter steps

@@ -301,7 +301,7 @@ def test_errors(client, tmp_path):
 
 def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"needs Dask: install fastquad\[dask\]"):
+    with pytest.raises(ImportError, match=r"needs Dask: pip install 'fastquad\[dask\]'"):
         fq.distribute(np.ones((9, 4, 4)))
 
 

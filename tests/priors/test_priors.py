@@ -412,7 +412,7 @@ def test_a_basis_of_complex_signals(name):
     assert fq.distance(solution.x, x) < 1e-9
     assert "5 nonzero coefficients" in solution.message
     if name == "fourier":
-        with pytest.raises(ValueError, match="`basis` must be real where A or the signal is real"):
+        with pytest.raises(ValueError, match="`basis` must be real if A or the signal is real"):
             fq.solve(H.real, y, prior=fq.Sparse(basis=D))
 
 
@@ -531,7 +531,7 @@ def test_values_that_are_not_quite_those_told_are_no_noise(noise):
     ("make", "error", "said"),
     [
         (lambda: fq.Sparse(nonnegative=1), TypeError, "`nonnegative` must be True or False, got 1."),
-        (lambda: fq.Sparse(partial=True), ValueError, "`support` must be given where `partial` is True"),
+        (lambda: fq.Sparse(partial=True), ValueError, "`support` must be given if `partial` is True"),
         (lambda: fq.Sparse(support=[1], nonnegative=True), ValueError, "`support` cannot be combined with"),
         (lambda: fq.Sparse(support=[1, 2], partial=True, k=1), ValueError, "`k` must be at least the 2 coordinates"),
         (lambda: fq.Sparse(groups=[[0, 1], [1, 2]]), ValueError, "`groups` must not overlap, but coordinate 1"),

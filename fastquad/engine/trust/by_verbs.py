@@ -164,13 +164,7 @@ class _Case:
 
     def images(self) -> Iterator[tuple[str, Float]]:
         """The signals that measurements often confuse with x."""
-        z, gauge = self.gauge.numbers(self.x), self.gauge
-        moved = (("", z), (" reversed", z[::-1]), (" moved by one", np.roll(z, 1)), (" moved by one", np.roll(z, -1)))
-        for name, each in moved:
-            if name:
-                yield f"x{name} fits as well.", gauge.coordinates(each)
-            for image in gauge.images(each)[1:]:
-                yield f"x{name}{' and' if name else ''} conjugated fits as well.", gauge.coordinates(image)
+        yield from self.gauge.likenesses(self.x)
         if isinstance(self.forms, Transform):
             yield from ((f"x {name} fits as well.", other) for name, other in self.forms.twins(self.x))
 

@@ -100,7 +100,9 @@ def linear_anywhere(case: Search) -> Asks[Iterable[Candidate]]:
     if block is None:
         return _NONE
     W = block @ answer.x[everything]
-    rows = block[:, _largest_rows(case, everything, symmetry.rows_needed(case.m, everything.size) + 3)]
+    needed = symmetry.rows_needed(case.m, everything.size)
+    # In noise the equations of independent rows must be clear: with hardly more than unknowns they are not.
+    rows = block[:, _largest_rows(case, everything, 4 * needed if noisy else needed + 3)]
     return (yield from _mapped(case, everything, rows, W))
 
 
@@ -269,14 +271,13 @@ def moved(case: Search) -> Asks[Iterable[Candidate]]:
     if kinds.alone and not gauge.count:
         return _NONE
     allowed = case.answer.allowed
-    z = gauge.numbers(case.answer.x[allowed])
+    found = list(gauge.likenesses(case.answer.x[allowed]))
+    conjugated = len(gauge.images(case.answer.x[:0])) - 1
     # A few complex entries that were seen rule conjugation out.
     seen = case.entries is not None and case.entries.block is not None and not case.entries.real
-    twins = [] if seen else gauge.images(z)[1:]
-    if not kinds.alone:
-        twins += [image for each in (z[::-1], np.roll(z, 1), np.roll(z, -1)) for image in gauge.images(each)]
-    starts = (expand(gauge.coordinates(twin), allowed, case.problem.n) for twin in twins)
-    return [Candidate(start, _unknown(case, start), near=True) for start in starts]
+    found = ([] if seen else found[:conjugated]) + ([] if kinds.alone else found[conjugated:])
+    starts = ((said, expand(image, allowed, case.problem.n)) for said, image in found)
+    return [Candidate(start, _unknown(case, start), said, near=True) for said, start in starts]
 
 
 def relabelled(case: Search) -> Asks[Iterable[Candidate]]:

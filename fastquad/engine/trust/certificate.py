@@ -10,11 +10,11 @@ rounding), the questions are, in this order,
     span          do the measurements amount to no more independent equations than there are unknowns?
     candidates    does one of the signals of `SOURCES` fit as well?
     flat          does no matrix see a change of x that makes another signal as sparse?
-    refutation    does a descent from another start end at another signal, where such descents are quick?
+    refutation    does a descent from another start end at another signal, if such descents are quick?
     chance        do the measurements take so few values that another signal may fit by chance?
 
 A continuous family of signals shows in the first three, finite ones in the others. Each test has a cheap form that
-proves independence where it is clear, as for random entries; the exact form is used only if that proves nothing.
+proves independence if it is clear, as for random entries; the exact form is used only if that proves nothing.
 
 Under noise (`fastquad.engine.trust.doubt`) δ is the noise, and the same questions are whether the data distinguish x
 from clearly different signals: a tenth of its norm away, and three times the error that the method expects.
@@ -30,30 +30,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastquad.engine.entries import Entries, few_valued, sample_entries
+from fastquad.engine.entries import Entries, sample_entries
 from fastquad.engine.problem import Problem
-from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import candidates
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer, Known
-from fastquad.engine.trust.evidence import bits_of, log_choices, repeated_bits, short_of
-from fastquad.engine.trust.gauge import Gauge, expand
+from fastquad.engine.trust.evidence import bits_of, log_choices, product_bits, short_of
 from fastquad.engine.trust.local import exact_measure
 from fastquad.engine.trust.search import (
     Candidate,
     Search,
     along_free,
     searched_everywhere,
-    starts,
 )
 from fastquad.engine.trust.subsystem import subsystem
-from fastquad.measurements.contractions import Block, Diagonals, FirstProducts, Products
+from fastquad.measurements.contractions import Block, Diagonals, FirstProducts
 from fastquad.numerics import symmetry
-from fastquad.numerics.levenberg_marquardt import on_block
 from fastquad.status import Status
-from fastquad.typing import Asks, Float, Indices
+from fastquad.typing import Asks, Float
 
-__all__ = ["SOURCES", "Certificate", "Known", "certify", "doubt_zero"]
+__all__ = ["SOURCES", "Certificate", "Known", "certify"]
 
 
 class Certificate(NamedTuple):
@@ -127,14 +123,13 @@ def certify(
     doubt = case.jacobian() or case.unseen()
     if doubt:
         yield from case.witness()
-        return Certificate(x, residual, _status(case), doubt, twin=case.twin)
-    status, doubt = (Status.EXACT, "") if shown else case.span()
-    if status is Status.EXACT:
-        doubt = (yield from _another(case)) or (yield from _by_chance(case))
-    if status is Status.EXACT and doubt:
-        status = _status(case)
-    error = case.error() if residual > 1e-12 else 0.0
-    return Certificate(x, residual, status, doubt, error, case.twin)
+    else:
+        doubt = "" if shown else case.span()
+        doubt = doubt or (yield from _another(case)) or (yield from _by_chance(case))
+    if doubt:  # a signal that fits as well shows it, or it is only what is not ruled out
+        status = Status.UNDECIDED if case.twin is None else Status.AMBIGUOUS
+        return Certificate(x, residual, status, doubt, twin=case.twin)
+    return Certificate(x, residual, Status.EXACT, error=case.error() if residual > 1e-12 else 0.0)
 
 
 def _another(case: Search) -> Asks[str]:
@@ -151,15 +146,10 @@ def _another(case: Search) -> Asks[str]:
     return doubt
 
 
-def _status(case: Search) -> Status:
-    """What a doubt is worth: a signal that fits as well shows it, or it is only what is not ruled out."""
-    return Status.UNDECIDED if case.twin is None else Status.AMBIGUOUS
-
-
 def _shown_by_few(case: Search) -> Asks[bool]:
     """Whether the first few measurements show that no zero coordinate can be another one's, or have any value.
 
-    What tells signals apart in a few measurements does so in all of them. So where W has been read on the support
+    What tells signals apart in a few measurements does so in all of them. So if W has been read on the support
     alone, its rows for a few measurements replace those for all.
     """
     answer, problem = case.answer, case.problem
@@ -178,7 +168,7 @@ def _shown_by_few(case: Search) -> Asks[bool]:
         if not case.sees_all(z, (yield FirstProducts(z, answer.allowed.size + tol.SPARE_ROWS))):
             return False
     yield from answer.look_at(answer.outside[: answer.s + 2])
-    return case.span()[0] is Status.EXACT
+    return not case.span()
 
 
 def _on_first(case: Search, W: Float) -> Search:
@@ -192,7 +182,7 @@ def _by_chance(case: Search) -> Asks[str]:
     """Whether chance could explain that x fits, because the measurements can take few values.
 
     Another signal on the support must match every measurement to spare, each of which says as much as it could have
-    taken values. One on other coordinates must match as many, and where the entries of A take few values its products
+    taken values. One on other coordinates must match as many, and if the entries of A take few values its products
     may be those of x: that says less.
     """
     problem, answer, width = case.problem, case.answer, case.gauge.width
@@ -200,12 +190,13 @@ def _by_chance(case: Search) -> Asks[str]:
     n = n if case.gauge.count else answer.allowed.size
     if case.entries is None:
         case.entries = yield from sample_entries(problem)
-    bits = np.sort(bits_of(problem.y, answer.residual))
+    bits = bits_of(problem.y, answer.residual)
     if math.isfinite(case.entries.bits) and s < n and not (yield from _continuous(answer)):
-        V = answer.columns - answer.z * case.diagonals[:, answer.S]
+        # Relative signs are in the products with the others; of one coordinate alone there is but its square.
+        V = answer.columns - answer.z * case.diagonals[:, answer.S] if s > 1 else answer.columns
         V = np.sqrt(np.sum(V.reshape(problem.m, -1, width) ** 2, axis=2)) if width > 1 else V
-        bits = np.minimum(bits, repeated_bits(V, float(np.abs(answer.z).max(initial=0.0))))
-    return short_of(bits, answer.unknowns, width, log_choices(n, s))
+        bits = np.minimum(bits, product_bits(V))
+    return short_of(np.sort(bits), answer.unknowns, width, log_choices(n, s))
 
 
 def _continuous(answer: Answer) -> Asks[bool]:
@@ -220,54 +211,3 @@ def _continuous(answer: Answer) -> Asks[bool]:
     ordered = np.sort(block[:: max(1, len(block) // 32)], axis=0)
     varied = (ordered[1:] != ordered[:-1]).all(axis=0)
     return bool(varied.diagonal().all() and len(symmetry.groups(varied.astype(np.float64), 0.5)) == 1)
-
-
-# -- x = 0 ------------------------------------------------------------------------------------------------------------
-
-
-def doubt_zero(problem: Problem) -> Asks[tuple[Status, str, Float | None]]:
-    """The status of x = 0 where all measurements are zero, why another signal may have only zeros, and such a signal.
-
-    Signals with `x^T A_i x = 0` for all i are few or none if there are at least as many independent equations as
-    unknowns. The products of a random vector show whether that holds, and whether the A_i have a common null space; of
-    few-valued matrices, descents from random signals find such an x.
-    """
-    given, gauge = problem.support, Gauge(problem)
-    allowed = np.setdiff1d(np.arange(problem.n) if given is None else given, problem.known)
-    unknowns, rank = allowed.size - gauge.count, problem.m
-    few = f"There are fewer measurements ({problem.m}) than unknowns ({allowed.size}): other signals may measure zero."
-    rival: Float | None
-    if problem.m >= allowed.size:
-        diagonals = (yield Diagonals())[:, allowed]
-        alone = allowed[~diagonals.any(axis=0)]
-        if alone.size:
-            rival = expand(np.ones(1), alone[:1], problem.n)
-            return Status.AMBIGUOUS, f"Nothing measures {gauge.names(alone)} alone: it may have any value.", rival
-        W = yield Products(np.random.default_rng(0).standard_normal(problem.n))
-        values = np.linalg.svd(W[:, allowed], compute_uv=False)
-        rank = int(np.count_nonzero(values > 1e-10 * values[0]))
-        few = f"Independent measurements: {rank}, for {unknowns} unknowns. So other signals measure zero too."
-    if problem.m < allowed.size or rank < unknowns:
-        _, rival = yield from _another_zero(problem, allowed)
-        return Status.UNDETERMINED if rival is None else Status.AMBIGUOUS, few, rival
-    # By chance, entries of any value do not add up to zero.
-    doubt, rival = (yield from _another_zero(problem, allowed)) if few_valued(diagonals) else ("", None)
-    return Status.AMBIGUOUS if doubt else Status.TRIVIAL, doubt, rival
-
-
-def _another_zero(problem: Problem, allowed: Indices) -> Asks[tuple[str, Float | None]]:
-    """Whether Levenberg–Marquardt finds a unit vector with zero measurements, if A is small enough to try."""
-    m, n = problem.m, allowed.size
-    if m * n**2 > tol.LOOK_ENTRIES:
-        return "", None
-    block = np.concatenate([(yield Block(allowed)), np.eye(n)[None]])
-    y = np.append(np.zeros(m), 1.0)
-    rng = np.random.default_rng(2)
-    for _ in range(starts(block.size)):
-        descent = on_block(y, rng.standard_normal(n) / math.sqrt(n), block, tol.CHALLENGE)
-        if descent.residual < EXACT_RESIDUAL:
-            largest = np.argsort(-np.abs(descent.z), kind="stable")[: tol.FEW]
-            values = ", ".join(f"{descent.z[j]:.3g} at {allowed[j]}" for j in np.sort(largest))
-            rival = expand(descent.z, allowed, problem.n)
-            return f"Another signal measures zero, too: {values}{', …' if n > tol.FEW else ''}.", rival
-    return "", None

@@ -164,13 +164,21 @@ def short_of(bits: Float, s: int, width: int, choices: float) -> str:
     )
 
 
-def repeated_bits(values: Float, size: float) -> float:
-    """−log2 of the chance that two of these numbers, of this size, are equal; tol.GENERIC_BITS where none are."""
-    if values.size < 2:
-        return tol.GENERIC_BITS
-    counts = np.unique(np.round(values / (1e-10 * size)), return_counts=True)[1]
+def product_bits(V: Float) -> Float:
+    """How many bits each measurement may speak against chance, (m,), by its products V (m, s) with coordinates of x.
+
+    −log2 of the chance that two products are equal, tol.GENERIC_BITS where none are; a measurement that does not see a
+    coordinate says as little as others do so, too. The coordinate of which all say least counts.
+    """
+    least = 1e-10 * float(np.abs(V).max(initial=0.0))
+    seen = np.abs(V) > least
+    values, bits = V[seen], tol.GENERIC_BITS
+    counts = np.unique(np.round(values / (least or 1.0)), return_counts=True)[1]
     pairs = float(np.sum(counts * (counts - 1.0)))
-    return tol.GENERIC_BITS if pairs == 0 else -math.log2(pairs / (values.size * (values.size - 1.0)))
+    if pairs > 0:
+        bits = -math.log2(pairs / (values.size * (values.size - 1.0)))
+    each = np.where(seen, bits, -np.log2(np.maximum(1 - seen.mean(axis=0), 1e-300)))
+    return np.asarray(each[:, np.argmin(each.sum(axis=0))])
 
 
 def _squares_seen(columns: Float, norm: float) -> Float:

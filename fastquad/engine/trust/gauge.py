@@ -7,6 +7,7 @@ seen. A row along it beside the rows of W pins it; then everything else must be 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -73,6 +74,16 @@ class Gauge:
     def images(self, z: Number) -> list[Number]:
         """z, and where conjugation may be a symmetry of A the conjugate."""
         return [z, z.conj()] if self.problem.gauge == "phase" else [z]
+
+    def likenesses(self, x: Float) -> Iterator[tuple[str, Float]]:
+        """The signals that are often confused with x, and a sentence on each: first x conjugated, if it may be."""
+        z = self.numbers(x)
+        moved = (("", z), (" reversed", z[::-1]), (" moved by one", np.roll(z, 1)), (" moved by one", np.roll(z, -1)))
+        for name, each in moved:
+            if name:
+                yield f"x{name} fits as well.", self.coordinates(each)
+            for image in self.images(each)[1:]:
+                yield f"x{name}{' and' if name else ''} conjugated fits as well.", self.coordinates(image)
 
     def away(self, z: Float, x: Float) -> float:
         """How far a signal is from x, relative to x; known values tell the sign."""

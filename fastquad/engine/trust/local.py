@@ -19,7 +19,6 @@ from fastquad.engine.trust.answer import Answer
 from fastquad.engine.trust.gauge import expand, squares
 from fastquad.numerics.gram import gram
 from fastquad.numerics.independence import left_over, singular_values_exceed, standard_errors
-from fastquad.status import Status
 from fastquad.system.deadline import check
 from fastquad.typing import Float, Indices
 
@@ -62,8 +61,8 @@ class Local:
         self.norm = float(np.linalg.norm(answer.z)) or 1.0
         #: Directions, (n,), along which x may move and fit as well.
         self.open: list[Float] = []
-        #: The upper 95 % of the error under noise, as a multiple of it.
-        self.uncertainty = 1.0
+        #: The upper 95 % of the error under noise, as a multiple of it; and how many directions make it up.
+        self.uncertainty, self.degrees = 1.0, 0.0
 
     @property
     def m(self) -> int:
@@ -114,16 +113,20 @@ class Local:
         inverse = 1 / np.maximum(seen, 1e-6)
         errors = self.norm * np.sqrt(((vectors * inverse[:, None]) ** 2).sum(axis=0))
         # The square of the error is about a χ², with as many degrees as there are directions that make it up.
-        degrees = float(np.sum(inverse**2)) ** 2 / max(float(np.sum(inverse**4)), 1e-300)
+        self.degrees = degrees = float(np.sum(inverse**2)) ** 2 / max(float(np.sum(inverse**4)), 1e-300)
         self.uncertainty = (1 - 2 / (9 * degrees) + 1.645 * math.sqrt(2 / (9 * degrees))) ** 1.5 if degrees else 1.0
         # Name the directions along which the noise moves x by its whole norm.
         return errors, self._unseen_directions(vectors[seen < 1.0])
 
     def error(self) -> float:
         """The relative error that the tolerances allow."""
+        from fastquad.numerics.small import student
+
         answer = self.answer
         errors = standard_errors(answer.pinned, answer.gram, np.arange(answer.s))
-        return float(np.linalg.norm(errors)) * math.sqrt(float(np.mean(self.delta**2))) / (2 * self.norm)
+        size = float(np.linalg.norm(errors)) * math.sqrt(float(np.mean(self.delta**2))) / (2 * self.norm)
+        degrees = float(np.sum(errors**2)) ** 2 / max(float(np.sum(errors**4)), 1e-300)
+        return size * student(degrees, self.m - answer.unknowns)
 
     def few_count(self) -> bool:
         """Whether a few measurements are so much larger than the others that they alone determine x."""
@@ -134,7 +137,7 @@ class Local:
     def robust_errors(self) -> Float:
         """The standard errors on the support by what each measurement leaves, which may differ from that of others.
 
-        `(W^+) diag(r²/(1 − h)) (W^+)^T/4` with the leverages h (White's estimate, unbiased for equal noise): where
+        `(W^+) diag(r²/(1 − h)) (W^+)^T/4` with the leverages h (White's estimate, unbiased for equal noise): if
         large measurements are noisier than small ones, one level for all would take x for better known than it is.
         """
         check(4.0 * self.answer.columns.size * self.answer.s)
@@ -146,20 +149,17 @@ class Local:
 
     # -- how many are independent -----------------------------------------------------------------------------
 
-    def span(self) -> tuple[Status, str]:
-        """Whether there are more independent measurements than unknowns, and the doubt if not."""
+    def span(self) -> str:
+        """The doubt if there are no more independent measurements than unknowns; else empty."""
         answer = self.answer
         m, n, s = self.m, answer.allowed.size - self.gauge.count, answer.unknowns
         target = s + 1 if s == n else max(s + 1, min(2 * s, m, n))
         if target > m:
-            return Status.UNDECIDED, f"There are {m} measurements for {s} unknowns."
+            return f"There are {m} measurements for {s} unknowns."
         if (self.overdetermined and self.seen_everywhere) or self._spans(target - s):
-            return Status.EXACT, ""
+            return ""
         rank = self._rank()
-        if rank >= target:
-            return Status.EXACT, ""
-        doubt = f"Of the {m} measurements only {rank} are independent, for {s} unknowns."
-        return Status.UNDECIDED, doubt
+        return "" if rank >= target else f"Of the {m} measurements only {rank} are independent, for {s} unknowns."
 
     def _spans(self, count: int) -> bool:
         """Whether this many more columns of W, or of the diagonals, are clearly independent of those of the support."""

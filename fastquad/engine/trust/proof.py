@@ -5,10 +5,10 @@ the measurements of x has `z^* S z = Σ μ_i y_i = x^* S x = 0`, so that z is a 
 complex signals, x times a phase). Where the norm of x is measured, the identity is one of the Ã_i.
 
 **How it is found.** A base `B = Σ b_i Ã_i` that is positive definite: the identity where the norm is known, else the
-sum of the matrices that look semidefinite. Then `S = B − M` with `M = Σ λ_i Ã_i` and `M x = B x`, n linear equations
-`W^T λ = B x`. The λ of least norm comes first; if an eigenvalue of S off x is not positive, L-BFGS lowers the soft
-maximum of those of −S (`fastquad.numerics.dual`) along the λ that solve the equations. An evaluation is a weighted sum,
-and the gradient the inner products of all matrices with a density matrix: two passes.
+sum of the matrices that look semidefinite, each with its sign. Then `S = B − M` with `M = Σ λ_i Ã_i` and `M x = B x`, n
+linear equations `W^T λ = B x`. The λ of least norm comes first; if an eigenvalue of S off x is not positive, L-BFGS
+lowers the soft maximum of those of −S (`fastquad.numerics.dual`) along the λ that solve the equations. An evaluation is
+a weighted sum, and the gradient the inner products of all matrices with a density matrix: two passes.
 
 Where the Ã_i span all symmetric matrices (lifting: xx^* is known linearly), B is the identity and `M = x̂x̂^*`.
 
@@ -38,13 +38,14 @@ import numpy as np
 from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
+from fastquad.engine.trust.gauge import far
 from fastquad.measurements.contractions import Block, Compress, Inner, Products, WeightedSum
 from fastquad.numerics import lapack
 from fastquad.numerics.dual import Point, least_eigenvalue, lowered
 from fastquad.numerics.gram import gram
 from fastquad.numerics.lapack import EPS
 from fastquad.numerics.levenberg_marquardt import Descent, on_block, turned
-from fastquad.solution import Proof, distance
+from fastquad.solution import Proof
 from fastquad.typing import Asks, Float, Number
 
 
@@ -110,16 +111,9 @@ class Case:
         own, norm = math.sqrt(self.square), self.problem.norm
         return f"`norm` is {norm:.10g}, but the norm of x is {own:.10g}: there is no proof."
 
-    def distance(self, z: Float, other: Float) -> float:
-        """The distance of two signals, relative to the second and up to what no measurement tells."""
-        if not self.problem.turning:
-            return float(distance(z, other))
-        conjugation = self.problem.gauge != "phase"
-        return float(distance(z.view(np.complex128), other.view(np.complex128), conjugation=conjugation))
-
     def away(self, z: Float) -> float:
         """The distance of another signal from x."""
-        return self.distance(z, self.x)
+        return far(z, self.x, self.problem)
 
     # -- the equations ----------------------------------------------------------------------------------------
 
@@ -145,11 +139,11 @@ class Case:
         if info == 0:
             weights = T @ lapack.dpotrs(factor, targets.T, lower=1)[0]
             weights += T @ lapack.dpotrs(factor, targets.T - T.T @ weights, lower=1)[0]
-            yield from self.set_base(weights[:, 0] / self.sizes, weights[:, 1])
+            yield from self.set_base(weights[:, 0], weights[:, 1])
             self.kind = "lifting" if self.feasible else "dual"
 
     def set_base(self, weights: Float | None, start: Float | None = None) -> Asks[None]:
-        """Set B, from weights of the measurements as they are; the identity where the norm is measured.
+        """Set B, from weights of the measurements; the identity where the norm is measured.
 
         `start` are λ that solve the equations nearly, in place of those of least norm.
         """
@@ -160,7 +154,7 @@ class Case:
             self.B = np.eye(n, dtype=self.unit.dtype)
             self.least = 1.0
         else:
-            self.b[: weights.size] = weights * self.sizes
+            self.b[: weights.size] = weights
             B = yield from self.sum(self.b)
             scale = float(np.einsum("jj->j", B).real.mean())
             self.b, self.B = self.b / scale, B / scale
@@ -285,7 +279,7 @@ def another_by(case: Case, point: Point) -> Asks[Float | None]:
         length = math.sqrt(case.square) / float(np.linalg.norm(direction))
         end = on_block(case.y, direction * length, block, tol.TO_ROUNDING, turning=case.problem.turning)
         z = U @ end.z
-        if case.away(z) > tol.TWIN_APART and all(_apart(case, z, other) for _, other in ends):
+        if case.away(z) > tol.TWIN_APART and all(far(z, other, case.problem) > tol.APART for _, other in ends):
             ends.append((end.square, z))
     ends.sort(key=lambda each: each[0])
     for _, end_at in ends[: tol.FEW]:
@@ -307,8 +301,3 @@ def _descent(case: Case, z: Float) -> Asks[Float | None]:
         d = descent.direction()
         descent.advance(d, (yield from products(d)))
     return descent.z if descent.residual < EXACT_RESIDUAL else None
-
-
-def _apart(case: Case, z: Float, other: Float) -> bool:
-    """Whether two signals differ, up to the gauge."""
-    return case.distance(z, other) > tol.APART

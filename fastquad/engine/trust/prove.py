@@ -16,6 +16,7 @@ from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.certificate import Certificate
+from fastquad.engine.trust.search import odds
 from fastquad.measurements.contractions import Diagonals, Frobenius, Products
 from fastquad.solution import Proof
 from fastquad.status import Status
@@ -72,6 +73,9 @@ def prove(problem: Problem, x: Float, known: Known | None) -> Asks[Ground | None
     if point is None or point.S.size * len(case.y) > tol.STRUCTURED_ENTRIES:
         return None
     rival = yield from another_by(case, point)
+    if rival is not None:
+        answer = Answer(problem, clean, W, W @ clean - problem.y)
+        rival = None if (yield from odds(answer, rival)) < -tol.SURE else rival
     said = "" if rival is None else f"Another signal, {case.away(rival):.2g} away, has the same measurements."
     return Ground(case.x, case.residual, rival=rival, note=said)
 
@@ -105,7 +109,7 @@ def _weights(problem: Problem, x: Float, known: Known | None) -> Asks[_Asked | N
     whole, diagonals = None, None
     if problem.norm is None:
         diagonals = yield Diagonals()
-        whole = (diagonals >= 0).all(axis=1)
+        whole = (diagonals >= 0).all(axis=1) | (diagonals <= 0).all(axis=1)
         if not whole.any() and not _lifts(problem):
             return None
     told = known.W if known is not None else None
@@ -138,17 +142,15 @@ def _lifts(problem: Problem) -> bool:
 
 
 def _semidefinite(problem: Problem, W: Float, diagonals: Float, whole: NDArray[np.bool_]) -> Float | None:
-    """1 for each measurement that may be of a positive semidefinite matrix, (m,); None if a coordinate has none.
+    """The sign of each measurement that may be of a semidefinite matrix, (m,), else 0; None if a coordinate has none.
 
-    `whole` says of which the diagonal is nowhere negative.
-
-    Such a matrix has a diagonal that is not negative, and `‖Ã x‖² <= λ_max x^T Ã x <= tr(Ã) x^T Ã x`.
+    `whole` says of which the diagonal has one sign, and of a positive one `‖Ã x‖² <= λ_max x^T Ã x <= tr(Ã) x^T Ã x`.
     """
     trace = diagonals.sum(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         shorter = np.einsum("ij,ij->i", W, W) <= (1 + 1e-6) * trace * problem.y
-    whole = (trace > 0) & shorter & whole
-    return whole.astype(np.float64) if whole.any() and (diagonals[whole] > 0).any(axis=0).all() else None
+    weights = np.where(shorter & whole, np.sign(trace), 0.0)
+    return weights if diagonals[weights != 0].any(axis=0).all() else None
 
 
 def _cleaned(problem: Problem, x: Float, W: Float) -> Asks[Float]:

@@ -5,17 +5,13 @@ Levenberg–Marquardt: from random signals, from signals beside x, and from x wi
 Some x have a twin although A has no symmetry: where two parts of x are coupled in a way that adds up to zero, say.
 Nothing finds all of these but descents; where a twin was planted among random matrices, they find it in 98 or 99 of 100
 problems.
-
-In noise a fit in a wrong valley may leave what looks like noise. If a dozen descents come back to x, it is the valley;
-else many more are made, as long as they are cheap, because the right one may attract only one start in fifty.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum, auto
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -26,9 +22,9 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
-from fastquad.engine.trust.evidence import against_chance, evidence_of, likelihood_of
+from fastquad.engine.trust.evidence import against_chance, evidence_of
 from fastquad.engine.trust.gauge import apart, expand
-from fastquad.engine.trust.local import Local, Measure
+from fastquad.engine.trust.local import Local, Measure, exact_measure
 from fastquad.measurements.contractions import Block, Products
 from fastquad.measurements.dense.layout import packed_rows
 from fastquad.measurements.dense.packed import PackedTensor
@@ -36,11 +32,6 @@ from fastquad.numerics.levenberg_marquardt import Descent, on_block
 from fastquad.numerics.symmetry import turned_at_weakest
 from fastquad.system.deadline import check
 from fastquad.typing import Asks, Float, Indices
-
-_NOT_AGAIN = "Searches from other starts do not return to x, so it may be one of several solutions."
-_FEW_TO_SPARE = (
-    "There are hardly more measurements than unknowns, so a signal with other signs may fit as well by chance."
-)
 
 
 class Candidate(NamedTuple):
@@ -80,6 +71,8 @@ class Search(Local):
         #: What noise moves x by, as a share of it; and a deeper bottom beside x than noise could make.
         self.errors_of_x = math.inf
         self.deeper: Float | None = None
+        #: How many descents came back to x in noise.
+        self.back = 0
         #: Whether a few rows show that no linear map gives a twin; and which coordinates are measured alike.
         self.alone = False
         self.kinds: Any = None
@@ -134,7 +127,7 @@ class Search(Local):
             least = self.answer.evidence - tol.SURE
             if support.size <= self.answer.s or evidence_of(self.problem, twin, W, r, support) > least:
                 return twin
-            kept = support[np.abs(twin[support]) > tol.FEW_ERRORS * self._errors_of(W[:, support])]
+            kept = support[np.abs(twin[support]) > tol.FEW_ERRORS * self.errors_of(W[:, support])]
             if not 0 < kept.size < support.size:
                 return None
             start = self.problem.completed(expand(twin[kept], kept, twin.size))
@@ -231,17 +224,10 @@ class Search(Local):
         assert self.twin is not None
         far, limit = self.away(self.twin), self.measure.apart
         if self.gauge.count:
-            z = self.gauge.numbers(self.answer.x)
-            for said, image in (("conjugated", z.conj()), ("reversed", z[::-1]), ("moved by one", np.roll(z, 1))):
-                if self.gauge.away(self.gauge.coordinates(image), self.twin) <= limit:
-                    return f"x {said} fits as well."
             return f"Another signal, {far:.2g} away, fits as well."
         x, twin = self.answer.x, self.twin
         if not self.problem.fixed and float(np.linalg.norm(x + twin)) < float(np.linalg.norm(x - twin)):
             twin = -twin
-        for name, moved in (("reversed", x[::-1]), ("shifted", np.roll(x, 1)), ("shifted", np.roll(x, -1))):
-            if apart(twin, moved) <= limit:
-                return f"A is the same if it is {name}, so x {name} fits as well."
         changed = np.flatnonzero(np.abs(twin - x) > limit * max(float(np.abs(x).max()), 1e-300))
         if changed.size and np.abs(twin[changed] + x[changed]).max() <= limit * max(float(np.abs(x).max()), 1e-300):
             return f"The sign of x at {self.gauge.names(changed)} is free: with the other sign there it fits as well."
@@ -307,109 +293,10 @@ class Search(Local):
             return ""
         return ""
 
-    def challenged(self, independent: bool) -> Asks[str]:
-        """Why x may be in the wrong valley; empty if random starts come back to it, and find nothing that fits as well.
-
-        For `independent` entries the method separates signal from noise; elsewhere a fit in the wrong valley may leave
-        what looks like noise, and the only evidence for x is that random starts find it again.
-        """
-        answer, problem, m = self.answer, self.problem, self.m
-        nats, by_chance = against_chance(problem, answer.s, problem.sigma or float(np.median(self.delta)))
-        if independent and nats < by_chance + tol.SPARE_NATS:
-            return _FEW_TO_SPARE
-        count = None
-        if independent and nats > tol.BEYOND_CHANCE * (by_chance + tol.SPARE_NATS):
-            # Chance does not explain x, only a planted twin could: it is looked for as that of an exact answer.
-            count = to_refute(m, answer.allowed.size, answer.s, independent=True)
-            if count == 0:
-                return ""
-        most = tol.INDEPENDENT_ENTRIES if independent else tol.STRUCTURED_ENTRIES
-        # Unless a prior has shrunk it, x is where the descent on its support ends.
-        near, better = (self.measure.apart, tol.APART_IN_NOISE) if independent else (0.1, self.measure.nearer)
-        challenge = Challenge(near, better, self.measure.nearer, self.errors_of_x)
-        met, evident = Met.NOTHING, True
-        spare = m > answer.allowed.size - self.gauge.count
-        # On S descents come back to x more easily: that they do says something only if S is much smaller (a guess).
-        few = answer.S if 2 * answer.s <= answer.allowed.size or not spare else answer.allowed
-        for where in (answer.allowed, few) if spare else (few,):
-            everything = np.union1d(where, problem.known)
-            if m * everything.size**2 > most or where.size - self.gauge.count >= m:
-                return ""
-            block = yield Block(everything)
-            evident = independent or self._evident(block)
-            tries = starts(block.size) if count is None else count
-            ends = self.descents(block, everything, where, tries, weak=count is None)
-            met = challenge.meet(self._gains(ends, block, everything, where), self.away, self.rival)
-            if met in (Met.ANOTHER, Met.BETTER):
-                self.twin = challenge.found
-                how = "is far likelier"
-                return self.shown() if met is Met.ANOTHER else f"Another signal, {challenge.away:.2g} away, {how}."
-            if met is Met.AGAIN:
-                break
-        self.deeper = challenge.deeper
-        if not independent or self.deeper is not None:
-            self.blur = max(self.blur, challenge.blur)
-        if challenge.settled:
-            return ""  # a dozen descents came back to x, and the other valleys that they met are not as likely
-        if not evident:
-            return _FEW_TO_SPARE
-        # Count a residual at the given level of noise as evidence for x, too.
-        sure = independent or problem.noise.given or met is Met.AGAIN
-        return "" if sure else _NOT_AGAIN
-
-    def _gains(
-        self, ends: Iterable[Descent], block: Float, everything: Indices, where: Indices
-    ) -> Iterator[tuple[float, Float]]:
-        """The evidence for the end of each descent less that for x, and the end; `where` was fitted.
-
-        Of an end on all coordinates those that are no more than their errors are zero: twins are as sparse as x.
-        """
-        for descent in ends:
-            gained = self._gained(descent, everything, where)
-            kept = np.flatnonzero(np.abs(descent.z) > tol.FEW_ERRORS * self._errors_of(descent.W))
-            if self.answer.s < where.size and self.gauge.width == 1 and 0 < kept.size < where.size:
-                start = np.zeros_like(descent.z)
-                start[kept] = descent.z[kept]
-                fewer = on_block(self.problem.y, start, block, tol.CHALLENGE, free=kept)
-                gained = max(gained, self._gained(fewer, everything, everything[kept]), key=lambda pair: pair[0])
-            yield gained
-
-    def _gained(self, descent: Descent, everything: Indices, where: Indices) -> tuple[float, Float]:
-        """The evidence for the end of a descent less that for x, and the end.
-
-        A signal with no more free numbers than x that fits as well is as likely: the rest of the evidence weighs how
-        large each is and how clearly seen, of which nothing was told. Two signals with the same measurements leave
-        different parts of their noise: the logarithms of their likelihoods differ by √(f(1 − f/m)), the deviation of a
-        difference of two projections of it on f of m dimensions.
-        """
-        found = expand(descent.z, everything, self.problem.n)
-        W = np.zeros((self.m, self.problem.n))
-        W[:, everything] = descent.W
-        gain = evidence_of(self.problem, found, W, descent.r, where) - self.answer.evidence
-        f = where.size
-        if f <= self.answer.s:
-            fit = likelihood_of(self.problem, descent.r, f) - likelihood_of(self.problem, self.answer.r, f)
-            gain = max(gain, min(0.0, fit + tol.FEW_ERRORS * math.sqrt(f * (1 - f / self.m))))
-        return gain, found
-
-    def _errors_of(self, W: Float) -> Float:
+    def errors_of(self, W: Float) -> Float:
         """The standard errors of a signal with these products."""
         J = 2 * W / self.delta[:, None]
         return np.sqrt(np.maximum(np.diagonal(np.linalg.pinv(J.T @ J, hermitian=True)), 0.0))
-
-    def _evident(self, block: Float) -> bool:
-        """Whether it is evidence for x that it leaves no more than noise, where the matrices depend on each other.
-
-        A random signal of the norm of x has measurements of about `√2 ‖x‖² ‖Ã_i‖/n`, in units of the noise; their
-        principal components replace the equations. The s largest are what x was fitted to. If the level is not given,
-        it is what x leaves: a wrong x that is near the right one leaves a part of each component, which is no noise.
-        """
-        flat = block.reshape(len(block), -1) * (math.sqrt(2) * self.norm**2 / block.shape[1] / self.delta[:, None])
-        values = np.linalg.eigvalsh(flat @ flat.T if len(flat) < flat.shape[1] else flat.T @ flat)
-        spare = np.sort(values)[::-1][self.answer.unknowns :]
-        least = 1.0 if self.problem.noise.given else tol.CLEARLY_ANOTHER**-2
-        signs = 0.0 if self.problem.fixed else self.answer.s / self.gauge.width * math.log(2)
-        return 0.5 * float(np.log(np.maximum(spare / least, 1.0)).sum()) > signs + tol.SPARE_NATS
 
 
 class Beside:
@@ -428,73 +315,12 @@ class Beside:
         return self.basis @ on_block(self.y, z, self.block, tol.BESIDE, free=self.free).z
 
 
-class Met(Enum):
-    """What the descents met."""
-
-    #: x, often enough.
-    AGAIN = auto()
-    #: Clearly another signal, which is as likely.
-    ANOTHER = auto()
-    #: A signal that is far likelier.
-    BETTER = auto()
-    #: Other valleys, which are not likely.
-    NOTHING = auto()
-
-
-@dataclass
-class Challenge:
-    """Descents in one or more sets of coordinates, and what they met so far.
-
-    `near` is the distance up to which one has come back to x, `better` that from which on a far likelier signal counts,
-    `exact` that of one that is likelier by more than noise could make it, and `errors` what noise moves x by: beyond it
-    such a signal is another bottom of the valley, and not x.
-    """
-
-    near: float
-    better: float
-    exact: float
-    errors: float
-    back: int = 0
-    #: How far the last signal that was met is from x.
-    away: float = 0.0
-    #: That signal.
-    found: Float | None = None
-    #: The same of the farthest signal that is as likely, but is not clearly another.
-    blur: float = 0.0
-    #: A signal in the valley of x that is likelier than noise could make it, but is not clearly another.
-    deeper: Float | None = None
-
-    @property
-    def settled(self) -> bool:
-        """Whether so many descents came back to x that it is the valley."""
-        return self.back >= tol.SEVERAL
-
-    def meet(
-        self,
-        descents: Iterable[tuple[float, Float]],
-        away: Callable[[Float], float],
-        rival: Callable[[Float], bool],
-    ) -> Met:
-        """Look at the ends of descents: the evidence for each signal less that for x, and the signal."""
-        for gain, found in descents:
-            self.found, self.away = found, away(found)
-            if gain > -tol.SURE and rival(found):
-                return Met.ANOTHER
-            if gain > tol.SURE and self.away > (self.better if gain < tol.SPARE_BITS * math.log(2) else self.exact):
-                return Met.BETTER
-            if gain > -tol.SURE:
-                self.blur = max(self.blur, self.away)
-            if gain > tol.SPARE_BITS * math.log(2) and self.away > self.errors:
-                self.deeper = found
-            self.back += self.away <= self.near
-            if self.settled:
-                return Met.AGAIN
-        return Met.AGAIN if self.back >= tol.RECAPTURES else Met.NOTHING
-
-
-def starts(entries: int) -> int:
-    """How many random starts to take in noise on a block of this many entries."""
-    return int(min(max(tol.READ_IN_A_STEP // max(entries, 1), tol.STARTS[0]), tol.STARTS[1]))
+def odds(answer: Answer, twin: Float) -> Asks[float]:
+    """The log of the odds for a twin and against x; 0 if both leave no more than rounding, which tells nothing."""
+    problem = answer.problem
+    W = yield from answer.products(twin)
+    other = Answer(problem, twin, W, W @ twin - problem.y)
+    return other.evidence - answer.evidence if answer.left or other.left else 0.0
 
 
 def to_refute(m: int, n: int, s: int, *, independent: bool) -> int:
@@ -517,22 +343,16 @@ def searched_everywhere(problem: Problem, entries: Entries | None) -> bool:
 
 def along_free(problem: Problem, x: Float) -> Asks[Float | None]:
     """Another signal with the measurements of x, as there are where x has more free coordinates than measurements."""
-    answer = Answer(problem, np.array(x, dtype=np.float64), (yield Products(x)), np.zeros(problem.m))
-    x, S, norm, target = answer.x, answer.S, float(np.linalg.norm(x)) or 1.0, answer.W @ answer.x
-    v = np.random.default_rng(5).standard_normal(S.size)
+    W = yield Products(x)
+    answer = Answer(replace(problem, y=W @ x), np.array(x, dtype=np.float64), W, np.zeros(problem.m))
+    nothing = np.zeros_like(W)
+    case = Search(answer, nothing, answer.rounding(nothing), exact_measure(problem.m), None)
+    v = np.random.default_rng(5).standard_normal(answer.s)
     directions = answer.gauge.directions(answer.z)
     v -= directions.T @ (directions @ v)
     v -= np.linalg.lstsq(answer.columns, answer.columns @ v, rcond=1e-12)[0]
     size = float(np.linalg.norm(v))
-    if size <= 1e-6 * math.sqrt(max(1, S.size)):
-        return None
-    for share in (1.0, 0.3, 0.1):
-        z = x.copy()
-        z[S] += share * norm / size * v
-        for _ in range(tol.REFIT):
-            W = yield Products(z)
-            r = W @ z - target
-            if float(np.linalg.norm(r)) <= 1e-11 * float(np.linalg.norm(target)):
-                return z
-            z[S] -= 0.5 * np.linalg.lstsq(W[:, S], r, rcond=1e-12)[0]
-    return None
+    if size > tol.NOTHING * math.sqrt(max(1, answer.s)):
+        case.open = [expand(v / size, answer.S, problem.n)]
+        yield from case.witness()
+    return case.twin

@@ -117,7 +117,7 @@ GENERIC_BITS, FEW_BITS = 40.0, 10.0
 BEYOND_CHANCE = 2.0
 #: How much of the noise another signal takes away, for each of its unknowns: it is the best of many (3,000 problems).
 TAKEN = 1.4
-#: A proof is asked for from so many measurements an unknown: random real matrices with a known norm have one in 1 of 3
+#: A proof is asked for from so many measurements per unknown: random real matrices with a known norm have one in 1 of 3
 #: cases at 2.25, 2 of 3 at 2.5 and 3 of 3 at 3 (n = 100); where n is small and the norm known it costs little.
 PROOF_LIKELY, PROOF_POSSIBLE = 2.2, 1.5
 
@@ -125,7 +125,7 @@ PROOF_LIKELY, PROOF_POSSIBLE = 2.2, 1.5
 
 #: The chance below which a test says that what is left is not noise: at most 2 of 2,000 right answers for each test.
 ALPHA = 1e-3
-#: The largest estimated error of a success: 1 % of true errors exceed twice the estimate, and then stay below .5. And
+#: The largest estimated error of a success: 1 % of true errors exceed twice the estimate, and then stay below 0.5. And
 #: the share of y that a sparse system may leave where no level is given: more may be a wrong valley.
 TRUSTED = 0.25
 #: The same for m <= n without a given level of noise, where many small coordinates of x may look like noise, and among

@@ -1,1 +1,1 @@
-"""The figures, one file a kind: settings, cells, trial, summary and drawing of a figure together."""
+"""The figures, one file per kind: settings, cells, trial, summary and drawing of a figure together."""

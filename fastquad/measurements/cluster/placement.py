@@ -199,7 +199,7 @@ def _checked_client(client: Any) -> Any:
     try:
         import distributed
     except ImportError as error:
-        raise ImportError("`fastquad.distribute` needs Dask: install fastquad[dask].") from error
+        raise ImportError("`fastquad.distribute` needs Dask: pip install 'fastquad[dask]'.") from error
     client = current_client() if client is None else client
     if client is None:
         raise ValueError("`client`: there is no current one: make one, distributed.Client(...).")

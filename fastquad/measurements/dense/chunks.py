@@ -109,7 +109,7 @@ class StoredTensor(Measurements):
     def _sweep_by(
         self, sweep_chunk: Callable[..., None], z: Number, v: Number, c: Number, n_threads: int
     ) -> tuple[Number, Number]:
-        """The sweep with this way to do a chunk, where a chunk fits in cache."""
+        """The sweep with this way to do a chunk, if a chunk fits in cache."""
         z, v, r = self._aligned(z, v, c)
         if self.sweep_passes() == 2:
             self._quadratic(z, v, r, n_threads)
@@ -130,7 +130,7 @@ def fits_cache(nbytes: int) -> bool:
 def sweep_chunks(units: int, n: int, b: int, nbytes: int | None = None) -> Chunks:
     """Chunks for a sweep of b signals, each with sums of its own: the same ones for any number of threads.
 
-    Sums are written, too, and cost time where a stored tensor has few of its `nbytes` to each of them.
+    Sums are written, too, and cost time if a stored tensor has few of its `nbytes` to each of them.
     """
     per_sum = 4 * n**2
     wanted = 16 if nbytes is None else int(np.clip(nbytes // (50 * per_sum), 4, 16))

@@ -24,7 +24,7 @@ from fastquad.typing import Float, Indices
 _SUM_ENTRIES = 1 << 16
 # From so many bytes on it may pay to measure how a tensor is best prefetched.
 _STREAM_BYTES = 3 * kernels.cached
-# A pass takes less time than to gather more than this part of the rows (measured on Zen 5, n = 400 and 700): where A
+# A pass takes less time than to gather more than this part of the rows (measured on Zen 5, n = 400 and 700): if A
 # comes from memory, by the size of its entries; a fifth elsewhere.
 _GATHERED = {8: 8, 4: 11, 2: 14}
 # Passes that it takes to gather as many entries as A has, one by one.
@@ -72,6 +72,10 @@ class PackedTensor(StoredTensor):
 
     def reads_rows(self, nnz: int) -> bool:
         return _GATHERED.get(0 if fits_cache(self.nbytes) else self.dtype.itemsize, 5) * nnz <= self.n
+
+    def signals_apart(self, count: int) -> bool:
+        # The kernel for several signals takes as long for one as for a group: what it saves is reading from memory.
+        return count < GROUP and fits_cache(self.nbytes)
 
     def _products(self, x: Float, W: Float, n_threads: int) -> None:
         if x.ndim == 1:

@@ -68,7 +68,7 @@ class LiftedTensor(WrappedTensor):
 
     @property
     def gram_kind(self) -> str | None:  # type: ignore[override]
-        """Dense, or None where that of the inner tensor is not: the border is in all measurements."""
+        """Dense, or None if that of the inner tensor is not: the border is in all measurements."""
         return "dense" if self.inner.gram_kind == "dense" else None
 
     def _measure(self, x: Float, n_threads: int) -> Float:

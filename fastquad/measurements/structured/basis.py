@@ -61,7 +61,7 @@ class BasisTensor(WrappedTensor):
 
     @property
     def gram_kind(self) -> str | None:  # type: ignore[override]
-        """Dense, or None where the inner tensor has only `along` and `gradient`."""
+        """Dense, or None if the inner tensor has only `along` and `gradient`."""
         return None if self.inner.gram_kind is None else "dense"
 
     def _along(self, x: Float, v: Float, n_threads: int) -> Float:

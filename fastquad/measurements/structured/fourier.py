@@ -4,7 +4,7 @@ For pixel k of the transform and mask l, `a^* x = Σ_j mask_l(j) exp(−2πi Σ_
 
     B x           a multiplication with each mask and a fast Fourier transform
     B^* z         the inverse transform, times the conjugate masks, summed over them
-    B^* B         diagonal where all pixels are measured: N Σ_l |mask_l(j)|², N the number of pixels
+    B^* B         diagonal if all pixels are measured: N Σ_l |mask_l(j)|², N the number of pixels
     Σ_i w_i A_i   conj(mask_l(j)) mask_l(k) c_l(j − k), with c_l the inverse transform of w_l, summed over the masks
 
 and no vector is ever stored. Pixels that are not measured, behind a beam stop or dead, are left out of y.
@@ -105,7 +105,7 @@ class FourierTensor(FactoredTensor):
     def _transform(self, real: bool) -> FourierTransform:
         return FourierTransform(self.masks, self.size, self.measured, real)
 
-    # -- entries: only where they are asked for -----------------------------------------------------------------------
+    # -- entries: only if they are asked for -----------------------------------------------------------------------
 
     @property
     def _pixels(self) -> Indices:
@@ -210,7 +210,7 @@ class FourierTensor(FactoredTensor):
 
 
 class FourierTransform(Transform):
-    """B of real signals (n,), or of complex ones as real numbers, Re and Im in turn; two numbers a measurement."""
+    """B of real signals (n,), or of complex ones as real numbers, Re and Im in turn; two numbers per measurement."""
 
     R = 2
     diagonal = True
@@ -400,7 +400,7 @@ def _measured(measured: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.
     chosen = np.asarray(measured)
     if chosen.dtype != np.bool_ or chosen.shape != shape or not chosen.any():
         raise ValueError(
-            f"`measured` must be a boolean array of shape {shape}, one number a mask and pixel, and not all False, got "
-            f"{chosen.dtype} of shape {chosen.shape}."
+            f"`measured` must be a boolean array of shape {shape}, for each pixel behind each mask, and not all False, "
+            f"got {chosen.dtype} of shape {chosen.shape}."
         )
     return None if chosen.all() else np.ascontiguousarray(chosen)

@@ -33,12 +33,12 @@ class OperatorTensor(Measurements):
         difference of two measurements, which is exact because they are quadratic forms.
     vjp : function, optional
         `vjp(x, w)` gives `2 Σ_i w_i A_i x`, (n,), the gradient of `Σ_i w_i measure(x)_i`. It is paired with v by
-        `Re(v^* vjp(x, w))`. That of JAX is its conjugate. Without it, a gradient takes n calls of `jvp`, or 2n for
-        complex signals.
+        `Re(v^* vjp(x, w))`. The vjp of JAX is the conjugate of this. Without it, a gradient takes n calls of
+        `jvp`, or 2n for complex signals.
     m, n : int
         How many measurements there are, and the length of x.
     dtype : float32, float64, complex64 or complex128
-        That of x as the functions get it: complex for complex signals, of single precision where they compute in it.
+        The dtype in which the functions get x: complex for complex signals, single if they compute in single precision.
 
     Notes
     -----

@@ -112,7 +112,7 @@ class PauliTensor(Measurements):
 
     @property
     def gram_kind(self) -> str | None:  # type: ignore[override]
-        """Dense, or None where steps are made by conjugate gradients."""
+        """Dense, or None if steps are made by conjugate gradients."""
         return None if self.matrix_free else "dense"
 
     @property

@@ -20,7 +20,7 @@ from fastquad.typing import Float, Indices
 
 #: Up to this many lags the autocorrelation is faster without Fourier transforms.
 _FEW_LAGS = 8
-#: The correlation of two columns is faster by them where the lags times the coordinates are at least this many.
+#: The correlation of two columns is faster by them if the lags times the coordinates are at least this many.
 _WORTH_A_TRANSFORM = 1 << 17
 
 
@@ -126,7 +126,7 @@ class ShiftTensor(Measurements):
         return np.fft.irfft(np.fft.rfft(kernel) * self._transformed(x), self._period)[: self.n]
 
     def _shifted(self, x: Float) -> Iterator[tuple[Float, Float]]:
-        """For each lag the entries x_j and x_{j+d}, where there are both."""
+        """For each lag the entries x_j and x_{j+d}, if there are both."""
         for d in self.lags:
             yield (x, np.roll(x, -d, axis=0)) if self.cyclic else (x[: self.n - d], x[d:])
 

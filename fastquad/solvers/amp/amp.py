@@ -94,7 +94,7 @@ class Pass(NamedTuple):
 class Ensemble:
     """The scale of A's entries, their common mean, the model of the noise, and the first weighted sum.
 
-    `gain` is 1/σ², `mean` is Ā or None where the entries are centred, `S0 = Σ y_i Ã_i /(mσ²)` (centred) and
+    `gain` is 1/σ², `mean` is Ā or None if the entries are centred, `S0 = Σ y_i Ã_i /(mσ²)` (centred) and
     `phi2 = |x|²` as y says.
     """
 
@@ -109,7 +109,7 @@ class Ensemble:
     def sweep(self, Z: Float, V: Float, C: Float, noises: list[Messages]) -> Asks[list[Pass]]:
         """A pass for each column of Z, V (n, b) and C (m, b).
 
-        `r = c − A(zz^T + diag v)`, centred. One pass where the noise is linear, two where it is not.
+        `r = c − A(zz^T + diag v)`, centred. One pass if the noise is linear, two if it is not.
         """
         shift = np.zeros(Z.shape[1])
         if self.mean is not None:

@@ -6,9 +6,9 @@ AMP predicts each measurement without using it, so its residual r is as if every
     σ̂²  = |r|²/m − (2qV + V²)/gain             q = |z|², V = Σv: what is left beside the posterior's own spread
     est = sqrt(V/(q + V)) (1 + 1/sqrt m)      the relative error of z; more for m <= n and an unknown level of noise:
                                               see `fastquad.numerics.small`
-    ev  = (m − 10) ln(1 − R²) + 2 ln (n choose s),   s = #{π > .5}
+    ev  = (m − 10) ln(1 − R²) + 2 ln (n choose s),   s = #{π > 0.5}
 
-A run has *found* x if it has settled, ev < −20, and some of the residual is noise. If est < .25 sqrt(1 − s/m) as well,
+A run has *found* x if it has settled, ev < −20, and some of the residual is noise. If est < 0.25 sqrt(1 − s/m) as well,
 the answer is a success, with its error; if not, the data are too noisy for one.
 """
 

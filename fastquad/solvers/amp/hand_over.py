@@ -10,7 +10,7 @@ explain most of the residual are added.
     a matrix U    Levenberg–Marquardt on `U^T Ã_i U`
     otherwise     Levenberg–Marquardt on a support
 
-**Outliers.** Measurements I with P(sound) > 1/2 are fitted, on at most .7 |I| coordinates; then I becomes those whose
+**Outliers.** Measurements I with P(sound) > 1/2 are fitted, on at most 0.7 |I| coordinates; then I becomes those whose
 residual is within three standard deviations, estimated from the median, and so on. The fit is exact if
 
     m' = #{|r_i| < 1e-9 φ²},   m' > m/2,   30 (m' − s) >= log2 (m choose m') + log2 (n choose s) + s + 20:

@@ -1,11 +1,11 @@
 """The starts of AMP: the usual ones, those near x already, and what its first estimate alone leads to.
 
 The usual ones, for a sparse signal, the likeliest first, in batches that share their passes over A. All have the length
-.7 φ. With S0 the first weighted sum, v1 and v2 its leading eigenvectors, `sp(a)` the leading eigenvector of S0 on
+0.7 φ. With S0 the first weighted sum, v1 and v2 its leading eigenvectors, `sp(a)` the leading eigenvector of S0 on
 {S0_ll > a φ² sqrt(log n/m)} and `c_i` its column at the i-th largest diagonal entry:
 
     batch 1     v1, sp(1)
-    batch 2     sp(.5), sp(1.5), c0, c1, v2
+    batch 2     sp(0.5), sp(1.5), c0, c1, v2
     batch 3     three random vectors V max(w, 0) g of S0's spectrum, c2 … c5, and two from blocks
     batch 4     four more random vectors
     batch 5, 6  v1 with other settings, six each

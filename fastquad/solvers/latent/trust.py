@@ -10,13 +10,13 @@ predicts. But the fit did depend on A: with the leverages h of its k numbers, r_
 measurement i would have if it had been left out. If A has few directions, the error is also bounded by the mean size of
 W.
 
-    v     = mean (r_i/max(1 − h_i, .05))²
+    v     = mean (r_i/max(1 − h_i, 0.05))²
     E²(v) = max(1 − sqrt(clip(1 − (v − σ²)/(var y − σ²), 0, 1)),  (v − σ²) n/(4t² mean ‖W_i‖²))
     V²    = Σ w ‖g' − g‖² over the valleys g' that the search ended in, w their posterior weights
     error = sqrt(E²(v) + V²/2),      bound = the same with v at the upper end of its 95 % interval
 
 σ = 0 unless the noise is given; if it is, the posterior variance of the code is added. An answer is a success if
-m >= 2k (4k with noise, and a third of y's variance explained) and `bound` is below .4.
+m >= 2k (4k with noise, and a third of y's variance explained) and `bound` is below 0.4.
 """
 
 from __future__ import annotations

@@ -34,17 +34,17 @@ import numpy as np
 
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
+from fastquad.engine.rounding import exact_enough, nothing_left
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust.evidence import against_chance, log_choices, log_evidence, width_of
-from fastquad.engine.trust.tolerances import SPARE_NATS
-from fastquad.engine.verdict import exact_enough
+from fastquad.engine.trust.tolerances import SPARE_NATS, TINY
 from fastquad.measurements.contractions import Products
 from fastquad.noise import Gaussian, Noise
 from fastquad.noise.bend import BENT, bend
 from fastquad.numerics import lapack
 from fastquad.numerics.grouping import Groups
 from fastquad.numerics.levenberg_marquardt import Rule, turned
-from fastquad.numerics.small import with_small_ones
+from fastquad.numerics.small import student, with_small_ones
 from fastquad.solvers.parts.descent import Fit, GrowingBlock
 from fastquad.solvers.parts.likelihood import Bottom, bottom
 from fastquad.solvers.parts.noise_fit import FOUND, complete
@@ -53,7 +53,7 @@ from fastquad.typing import Asks, Float, Indices
 # Where a step would move x by less than a hundredth of its standard errors: lower the square of the residual, in units
 # of its level, by less than 1e-4.
 _HUNDREDTH = 1e-4
-# The largest number of supports that are tried: of 480 finishes, noise 1e-9 to .3, all but 2 ended within 6. (A guess
+# The largest number of supports that are tried: of 480 finishes, noise 1e-9 to 0.3, all but 2 ended within 6. (A guess
 # of what is worth trying: the last one is taken.)
 _ROUNDS = 8
 # The share of the squared error by undecided coordinates up to which no other estimate is much better. A guess: the
@@ -61,18 +61,14 @@ _ROUNDS = 8
 _DECIDED = 0.1
 # Steps of EM for the share of nonzero coordinates and their size: more change no odds by a tenth. (A guess.)
 _LEARNING = 20
-# The error from which on the likelihood bends within it: of 306 finishes, noise .1 to 1.5, the median of the true error
-# over the stated one was 1.0 to 1.1 below, 1.2 above .25 and 1.5 above .35.
+# The error from which on the likelihood bends within it: of 306 finishes, noise 0.1 to 1.5, the median of the true over
+# the stated error was 1.0 to 1.1 below, 1.2 above 0.25 and 1.5 above 0.35.
 _BENT = 0.2
 # How many times the error of the finish a posterior mean may state before it is known to have stopped short: a choice
 # of coordinates is never better than the mean over all choices. AMP states up to 1.3 times its error. (A guess.)
 _STOPPED_SHORT = 1.5
-# The chance with which an answer may be further than three of its errors from x: what a success claims.
-_TAIL = 1e-3
 # The multiplications of a factorisation of J up to which it takes less than a tenth of a second.
 _FACTORED = 2e8
-# The relative residual that is rounding, whatever the sizes of the rows: nothing is left to fit.
-_ROUNDED = 1e-14
 # The measurements to spare from which on what is left tells its growth; the ratio of sizes up to which rows are of one
 # size; and the least size of a row. (Guesses.)
 _FEWEST_SPARE, _ONE_SIZE, _LEAST_SIZE = 8, 2.0, 1e-3
@@ -248,7 +244,7 @@ def ending(problem: Problem, entries: Entries, found: Fit, cache: GrowingBlock, 
 
 def finished(problem: Problem, entries: Entries | None, given: Outcome, cache: GrowingBlock) -> Asks[Outcome]:
     """The outcome of a method, in noise from the bottom of the likelihood if x is better known there."""
-    if exact_enough(problem, given.residual) or not applies(problem):
+    if nothing_left(problem, given.residual) or not applies(problem):
         return given
     found = yield from finish(problem, given.x, np.flatnonzero(given.x), cache)
     return better(given, problem, found)
@@ -259,11 +255,22 @@ def sparser(problem: Problem, given: Outcome) -> Asks[Outcome]:
 
     Where J is large x is left on all coordinates: the finish factors it, m×n numbers.
     """
-    if not factored(problem) or given.residual < _ROUNDED or not applies(problem):
+    if not factored(problem) or not applies(problem):
         return given
+    if nothing_left(problem, given.residual):
+        return (yield from _without_rounding(problem, given))
     found = yield from finish(problem, given.x, np.flatnonzero(given.x), GrowingBlock.within(problem))
     ended = better(given, problem, found)
     return ended if ended.free is not None and ended.free < problem.unknowns - len(problem.fixed) else given
+
+
+def _without_rounding(problem: Problem, given: Outcome) -> Asks[Outcome]:
+    """An exact outcome without coordinates that are only rounding, which rows that see nothing else cannot fit."""
+    x = np.where(np.abs(given.x) < TINY * float(np.abs(given.x).max(initial=0.0)), 0.0, given.x)
+    if (x == given.x).all():
+        return given
+    left = float(np.linalg.norm((yield Products(x)) @ x - problem.y) / np.linalg.norm(problem.y))
+    return replace(given, x=x, residual=left) if left <= 2 * max(given.residual, lapack.EPS) else given
 
 
 def factored(problem: Problem) -> bool:
@@ -314,11 +321,11 @@ class _Weighed:
         r = -ended.noise.score(problem.y, z) / weights
         J = 2 * W * weights[:, None]
         JS = J[:, S]
-        pinned = JS
+        pinned, of_phase = JS, np.zeros(())
         if problem.turning:
             # The phase is no unknown: a row that sees it alone makes J regular, and changes nothing else.
-            size = float(np.linalg.norm(JS)) / math.sqrt(S.size)
-            pinned = np.concatenate([JS, size * turned(found.x)[None, S]])
+            phase = turned(found.x)[S] * float(np.linalg.norm(JS)) / math.sqrt(S.size)
+            pinned, of_phase = np.concatenate([JS, phase[None]]), np.outer(phase, phase) / float(phase @ phase) ** 2
         Q, R = np.linalg.qr(pinned)
         pivots = np.abs(np.diagonal(R))
         if not pivots.min() > _SINGULAR * pivots.max():
@@ -330,7 +337,7 @@ class _Weighed:
         square, known = float(r @ r) + more, nu + degrees
         level = max(1.0, square / known) if given else max(square / known, 1e-300)
         inverse = lapack.dtrtri(R)[0]
-        cover = level * (inverse @ inverse.T)
+        cover = level * (inverse @ inverse.T - of_phase)
         outside = np.setdiff1d(
             np.arange(n) if problem.support is None else problem.support, np.union1d(S, problem.known)
         )
@@ -368,7 +375,7 @@ class _Weighed:
         spread_of = total**2 / max(float(np.sum(cover**2)), 1e-300)
         return cls(
             problem, ended, groups, inside, values, variances, odds, sigma, nats - by_chance,
-            _student(spread_of, freedom), np.einsum("ij,ij->i", Q, Q),
+            student(spread_of, freedom), np.einsum("ij,ij->i", Q, Q),
         )  # fmt: skip
 
     def supported(self) -> tuple[Float, Indices]:
@@ -463,12 +470,3 @@ def _learnt_odds(weighed: list[_Weights], count: int, tau2: float, freedom: floa
         # As if one group had been seen that is zero, and one that is not.
         share, tau2 = (nonzero + 1) / (total + 2), max(square / max(nonzero, 1e-300), 1e-300)
     return odds
-
-
-def _student(f: float, freedom: float) -> float:
-    """By how much the error of f values is larger than that of their covariance, so that three errors are exceeded once
-    in a thousand."""
-    from scipy.special import chdtri, fdtri
-
-    quantile = chdtri(f, _TAIL) / f if math.isinf(freedom) else fdtri(f, freedom, 1 - _TAIL)
-    return max(1.0, math.sqrt(float(quantile)) / 3)

@@ -89,6 +89,19 @@ def test_rank_one_matrices_need_no_norm():
         assert fq.testing.check_proof(A, y, solution).ok
 
 
+def test_semidefinite_matrices_are_proven_with_either_sign_and_in_any_units():
+    rng = np.random.default_rng(5)
+    n, x = 12, rng.standard_normal(12)
+    vectors = rng.standard_normal((5 * n, n))
+    A = vectors[:, :, None] * vectors[:, None]
+    signs, units = rng.choice([-1.0, 1.0], 5 * n), 2.0 ** rng.integers(-10, 11, 5 * n)
+    for rows in (signs, -np.ones(5 * n), units):
+        said = A * rows[:, None, None]
+        y, solution = solved(said, x, norm=False)
+        assert solution.status == "PROVEN"
+        assert fq.testing.check_proof(said, y, solution).ok
+
+
 def test_images_behind_masks_are_proven():
     rng = np.random.default_rng(0)
     A = fq.FourierTensor(np.exp(2j * np.pi * rng.random((8, 5, 6))))
