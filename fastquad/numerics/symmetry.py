@@ -15,8 +15,9 @@ from fastquad.typing import Float, Indices
 _ROUNDING = 1e-13
 # By which factor what is shown must exceed rounding, which is only estimated.
 _CLEARLY = 2.0
-# The tolerance from which on columns that agree need not be neighbours in a random projection.
-_LOOSE = 1e-6
+# How many others a column is compared with, before a product of all with all takes less time: 3 µs for two columns, and
+# 2.7 ms for all (Zen 5, n = 400, m = 800).
+_COMPARED = 2
 # The coupling of two parts of a signal, as a share, below which their relative sign may be wrong.
 _WEAK = 0.5
 
@@ -102,20 +103,20 @@ def alike(columns: Float, tolerance: float) -> Indices:
     m, n = columns.shape
     squares = np.einsum("ij,ij->j", columns, columns)
     close = 8 * tolerance * math.sqrt(float(squares.max(initial=0.0)))
-    if tolerance > _LOOSE:
-        # Compare all with all: several others may lie between two that agree, in any order.
-        apart = squares + squares[:, None] - 2 * (columns.T @ columns)
-        return _components(apart <= close**2)[1].astype(np.intp)
-    # Columns that agree have nearly the same random projection: compare neighbours in that order in full.
+    # Columns that agree have nearly the same random projection: those near in that order are compared in full.
     projected = fixed_direction(m) @ columns
     order = np.argsort(projected, kind="stable")
-    label = np.arange(n)
     ordered = projected[order]
-    for position in np.flatnonzero(ordered[1:] - ordered[:-1] <= close):
-        here, there = order[position], order[position + 1]
-        if np.linalg.norm(columns[:, there] - columns[:, here]) <= close:
-            label[there] = label[here]
-    return label
+    edges = np.zeros((n, n), dtype=bool)
+    step = 1
+    while step < n and (near := ordered[step:] - ordered[:-step] <= close).any():
+        if step * near.sum() > _COMPARED * n:
+            edges = squares + squares[:, None] - 2 * (columns.T @ columns) <= close**2
+            break
+        here, there = order[:-step][near], order[step:][near]
+        edges[here, there] = np.linalg.norm(columns[:, there] - columns[:, here], axis=0) <= close
+        step += 1
+    return _components(edges)[1].astype(np.intp) if edges.any() else np.arange(n)
 
 
 def _components(edges: NDArray[np.bool_]) -> tuple[int, Indices]:
