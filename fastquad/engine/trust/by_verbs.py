@@ -403,14 +403,11 @@ def judge_factored(problem: Problem, outcome: Outcome) -> Asks[tuple[Status, Out
     elif exact:
         found = yield from _exact(case, J, outcome, eps)
     elif outcome.end not in (End.CONVERGED, End.STAGNATED):
-        return _ENDED.get(outcome.end, Status.STAGNATED), outcome
+        return Status[outcome.end.name], outcome
     else:
         found = yield from _in_noise(case, J, outcome, told)
     yield Reread(J.forms.uncharged() + case.forms.uncharged())
     return found
-
-
-_ENDED = {End.MAX_ITER: Status.MAX_ITER, End.MAX_PASSES: Status.MAX_PASSES, End.MAX_TIME: Status.MAX_TIME}
 
 
 def level(problem: Problem) -> Float | None:
