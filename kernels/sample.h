@@ -4,6 +4,26 @@
 
 #include "gram.h"
 
+/* max |X_i| */
+CLONES
+static double sample_largest(const double *X, ptrdiff_t count)
+{
+    double largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (ptrdiff_t i = 0; i < count; i++) largest = fabs(X[i]) > largest ? fabs(X[i]) : largest;
+    return largest;
+}
+
+/* Σ_i X_i⁴ */
+CLONES
+static double sample_fourth(const double *X, ptrdiff_t count)
+{
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (ptrdiff_t i = 0; i < count; i++) sum += X[i] * X[i] * X[i] * X[i];
+    return sum;
+}
+
 /* mean_j = Σ_i X[i, j]/m and square_j = Σ_i X[i, j]²/m */
 CLONES
 static void sample_moments(const double *X, ptrdiff_t m, ptrdiff_t c, double *mean, double *square)

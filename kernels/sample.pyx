@@ -1,12 +1,13 @@
 """Statistics of a sample of A's entries, (m, c), a row for each measurement; see sample.h."""
 
-from libc.math cimport fabs
 from libc.stdint cimport uintptr_t
 from libc.stdlib cimport free, malloc
 
 cdef extern from "sample.h" nogil:
     enum: GRAM_MULTIPLE
     void gram_rows(const double* W, Py_ssize_t m, Py_ssize_t n, double* G)
+    double sample_largest(const double* X, Py_ssize_t count)
+    double sample_fourth(const double* X, Py_ssize_t count)
     void sample_moments(const double* X, Py_ssize_t m, Py_ssize_t c, double* mean, double* square)
     void sample_centre(double* X, Py_ssize_t m, Py_ssize_t c, const double* mean)
     void sample_powers(const double* Y, Py_ssize_t m, Py_ssize_t c, double scale, int power, Py_ssize_t stride, double* X)
@@ -46,10 +47,10 @@ def dependence(const double[:, ::1] X):
     `m Σ_j (var_j/mean − 1)²/(κ − 1)` with the mean of the variances and the kurtosis κ; then, of the columns and of their
     squares, `m Σ_{j<k} corr_jk²` and how many of them vary.
     """
-    cdef Py_ssize_t m = X.shape[0], c = X.shape[1], i, j, stride = (c + GRAM_MULTIPLE - 1) // GRAM_MULTIPLE * GRAM_MULTIPLE
+    cdef Py_ssize_t m = X.shape[0], c = X.shape[1], j, stride = (c + GRAM_MULTIPLE - 1) // GRAM_MULTIPLE * GRAM_MULTIPLE
     cdef Py_ssize_t count[2]
     cdef double pairs[2]
-    cdef double largest = 0, average = 0, fourth = 0, spread = 0, scale
+    cdef double largest, average = 0, fourth, spread = 0, scale
     cdef int power
     cdef void* memory
     cdef double* Y
@@ -59,9 +60,7 @@ def dependence(const double[:, ::1] X):
         Y = room((m + stride + 2) * stride, &memory)
         G = Y + m * stride
         mean = G + stride * stride
-        for i in range(m):
-            for j in range(c):
-                largest = max(largest, fabs(X[i, j]))
+        largest = sample_largest(&X[0, 0], m * c)
         # Relative to the largest, whose fourth power may be out of range.
         scale = 1 / largest if largest > 0 else 1.0
         for power in range(2):
@@ -73,8 +72,7 @@ def dependence(const double[:, ::1] X):
             if power == 0:
                 for j in range(c):
                     average += G[j * stride + j] / (m * c)
-                for i in range(m * stride):
-                    fourth += Y[i] * Y[i] * Y[i] * Y[i]
+                fourth = sample_fourth(Y, m * stride)
                 if average > 0:
                     for j in range(c):
                         spread += (G[j * stride + j] / (m * average) - 1) ** 2

@@ -30,7 +30,7 @@ from fastquad.engine.steps import End
 from fastquad.measurements.base import Measurements
 from fastquad.solution import Interrupted, Solution
 from fastquad.system import memory, threads
-from fastquad.system.deadline import OutOfTime, until
+from fastquad.system.deadline import OutOfTime, hold_to, until
 from fastquad.system.progress import Bar
 from fastquad.typing import Asks
 
@@ -62,7 +62,7 @@ def drive(
     few = measurements.m * measurements.n**2 <= _SMALL or threads.cores() <= _FEW_CORES
     blas = nullcontext() if blas_threads or not few else threads.single_threaded_blas()
     # Silence NumPy's warnings of overflow: it ends in a status.
-    with np.errstate(over="ignore", invalid="ignore"), blas, Watch(runs) as watch:
+    with np.errstate(over="ignore", invalid="ignore"), blas, until(math.inf), Watch(runs) as watch:
         try:
             _drive(_Answerer(measurements, n_threads, checkpoint, watch), runs)
         except KeyboardInterrupt:
@@ -137,9 +137,9 @@ class _Answerer:
         run.n_passes += cost
         if request.once:
             self._paid.add(kind)
+        hold_to(run.deadline)
         try:
-            with until(run.deadline):
-                answer = self._kept([run], [request], lambda: [self.answer(request)])[0]
+            answer = self._kept([run], [request], lambda: [self.answer(request)])[0]
         except OutOfTime:
             run.stop(End.MAX_TIME)
             return
@@ -158,9 +158,9 @@ class _Answerer:
         if not paying:
             return
         requests = [run.request for run in paying if run.request is not None]
+        hold_to(max(run.deadline for run in paying))
         try:
-            with until(max(run.deadline for run in paying)):
-                answers = self._kept(paying, requests, lambda: self._answer_all(kind, requests))
+            answers = self._kept(paying, requests, lambda: self._answer_all(kind, requests))
         except OutOfTime:
             for run in paying:
                 run.stop(End.MAX_TIME)

@@ -16,6 +16,7 @@ import numpy as np
 from fastquad._kernels import sample as kernels
 from fastquad.engine.problem import Problem
 from fastquad.measurements.contractions import Block, Diagonals
+from fastquad.numerics.lapack import EPS
 from fastquad.typing import Asks, Float, Indices
 
 # The number of rows and of columns of the sampled block.
@@ -203,8 +204,8 @@ def _full_rank(blocks: Float) -> bool:
     norms = np.sqrt(np.einsum("ijk,ijk->i", some, some))
     unit = some / np.where(norms > 0, norms, 1.0)[:, None, None]
     # Try the determinant first: for a matrix of norm 1 it bounds the least singular value from below.
-    full = np.abs(np.linalg.det(unit)) > size * np.finfo(np.float64).eps
-    if full.mean() > 0.5:
+    full = np.abs(np.linalg.det(unit)) > size * EPS
+    if 2 * np.count_nonzero(full) > len(some):
         return True
     return bool((np.linalg.matrix_rank(some, tol=None) == size).mean() > 0.5)
 

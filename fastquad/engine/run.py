@@ -19,7 +19,7 @@ from fastquad.engine.verdict import TRUSTED, judge
 from fastquad.solution import Solution, distance
 from fastquad.status import Status
 from fastquad.system import progress
-from fastquad.system.deadline import OutOfTime, until
+from fastquad.system.deadline import OutOfTime, hold_to
 from fastquad.typing import Asks, Float
 
 _log = logging.getLogger("fastquad")
@@ -96,9 +96,9 @@ class Run:
         self.snapshot = None
         waiting = False
         while not waiting and self.solution is None:
+            hold_to(self.deadline)
             try:
-                with until(self.deadline):
-                    item = self.steps.send(answer)
+                item = self.steps.send(answer)
             except OutOfTime:
                 self.stop(End.MAX_TIME)
                 return

@@ -342,6 +342,10 @@ class Measurements(ABC):
         """Whether `products` of a signal with `nnz` nonzeros reads only their rows."""
         return 4 * nnz <= self.n
 
+    def signals_apart(self, count: int) -> bool:
+        """Whether the products of so many signals take less time one by one, although each of them reads A."""
+        return False
+
     def share_of_rows(self, s: int) -> float:
         """The share of A that s rows of every `Ã_i` hold."""
         return (s * self.n - s * (s - 1) / 2) / (self.n * (self.n + 1) / 2)

@@ -109,9 +109,12 @@ class Products(Contraction):
         distinct, precise = {id(q.x): q.x for q in requests}, any(q.precise for q in requests)
         if len(distinct) == 1:
             return [A.products(requests[0].x, precise=precise, n_threads=n_threads)] * len(requests)
-        W = A.products(_columns(list(distinct.values())), precise=precise, n_threads=n_threads)
-        parts = _parts([x.shape for x in distinct.values()])
-        answers = {key: np.ascontiguousarray(W[:, :, part]) for key, part in zip(distinct, parts, strict=True)}
+        if A.signals_apart(len(distinct)):
+            answers = {key: A.products(x, precise=precise, n_threads=n_threads) for key, x in distinct.items()}
+        else:
+            W = A.products(_columns(list(distinct.values())), precise=precise, n_threads=n_threads)
+            parts = _parts([x.shape for x in distinct.values()])
+            answers = {key: np.ascontiguousarray(W[:, :, part]) for key, part in zip(distinct, parts, strict=True)}
         return [answers[id(q.x)] for q in requests]
 
 

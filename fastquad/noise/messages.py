@@ -95,7 +95,8 @@ class Linear(Messages):
         return Score(r / square, 1 / square, power, square, np.ones(r.size))
 
     def mean_square(self, y: Float) -> float:
-        return self.floor(float(np.mean(y**2)) - (self.sigma or 0.0) ** 2, y)
+        square = float(np.mean(y**2))
+        return max(square - (self.sigma or 0.0) ** 2, 0.01 * square)
 
     def explained(self, r: Float, y: Float) -> float:
         return 1 - float(r @ r) / float(y @ y)

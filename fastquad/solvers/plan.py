@@ -98,7 +98,7 @@ _FEW = 1 / 2
 PLAN: tuple[Stage, ...] = (
     Stage("any", "points", "x counts points", "points:points", lambda d: d.problem.prior is not None),
     Stage("any", "through a transform", "a prior and intensities", "through:message_passing", lambda d: d.through),
-    Stage("verbs", "verbs", "sparse A, or functions", "plan:by_verbs"),
+    Stage("verbs", "verbs", "sparse A, or functions", "plan:by_verbs", within=lambda d: d.elsewhere),
     Stage("prior", "check", "what AMP cannot do", "amp.guided:check"),
     Stage("any", "look", "a sample of A's entries", "plan:look"),
     # A prior that only AMP can use: for x >= 0 pursuit as well, in full for m < 0.35 n. Outliers: AMP alone.
@@ -290,6 +290,11 @@ class Desk:
         """What the first batch of AMP's starts takes, in seconds of the model: a dozen sweeps and an eigenvector."""
         n = self.problem.n
         return 12 * self.problem.pass_price + 10 * n**3 / MULTIPLY_ADDS
+
+    @property
+    def elsewhere(self) -> float:
+        """What message passing takes, where A is known and the normal equations of its verbs are not sparse."""
+        return math.inf if self.problem.matrix_free or self.problem.gram is not None else self.by_messages
 
     @property
     def by_descent(self) -> float:

@@ -4,7 +4,8 @@
         ...                             # in a loop, or before a large product: raises OutOfTime once 8 s are over
             check(flops)
 
-The loop that drives a solve sets it from `max_time`. Work in other threads is not held to it.
+The loop that drives a solve moves it with `hold_to`, from `max_time`, for each signal and what it does now. Work in
+other threads is not held to it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ class until:
 
     def __exit__(self, *error: object) -> None:
         _end.reset(self._before)
+
+
+def hold_to(end: float) -> None:
+    """Let `check` raise from this time on instead, within `until`."""
+    _end.set(end)
 
 
 def check(flops: float = 0.0) -> None:

@@ -143,3 +143,20 @@ def test_a_network_of_complex_voltages_from_the_flat_start():
         solution = fq.solve(A, fq.measure(A, V), x0=start)
         assert solution.status in (fq.Status.EXACT, fq.Status.PROVEN)
         assert fq.distance(solution.x, V) < 1e-9
+
+
+def test_few_coordinates_are_found_where_every_matrix_sees_all():
+    """Regression: a tenth of the entries of each matrix; descents on all coordinates ended at another signal."""
+    rng = np.random.default_rng(0)
+    m, n, filled = 150, 150, 2250
+    matrices = []
+    for _ in range(m):
+        j, k = np.divmod(rng.choice(n * n, filled, replace=False), n)
+        matrices.append(sparse.coo_array((rng.standard_normal(filled), (j, k)), shape=(n, n)))
+    A = fq.SparseTensor(matrices)
+    assert A.gram_kind is None
+    x = np.zeros(n)
+    x[[7, 50]] = 1.2, -0.8
+    solution = fq.solve(A, A.measure(x))
+    assert solution.success
+    assert fq.distance(solution.x, x) < 1e-9

@@ -131,7 +131,7 @@ class Answer:
         self.S, self.outside = self.allowed[nonzero[self.allowed]], self.allowed[~nonzero[self.allowed]]
         self.z = x[self.S]
         #: W on the support, (m, s).
-        self.columns = W if self.S.size == self.problem.n else np.ascontiguousarray(W[:, self.S])
+        self.columns = W if self.S.size == self.problem.n else np.take(W, self.S, axis=1)
         #: The coordinates that are not zero, including those with known values.
         self.places = np.flatnonzero(x) if self.problem.fixed else self.S
         self._gram = gram

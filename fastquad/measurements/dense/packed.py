@@ -73,6 +73,10 @@ class PackedTensor(StoredTensor):
     def reads_rows(self, nnz: int) -> bool:
         return _GATHERED.get(0 if fits_cache(self.nbytes) else self.dtype.itemsize, 5) * nnz <= self.n
 
+    def signals_apart(self, count: int) -> bool:
+        # The kernel for several signals takes as long for one as for a group: what it saves is reading from memory.
+        return count < GROUP and fits_cache(self.nbytes)
+
     def _products(self, x: Float, W: Float, n_threads: int) -> None:
         if x.ndim == 1:
             run = partial(kernels.products, self._stored, x, W)

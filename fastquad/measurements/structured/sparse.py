@@ -35,6 +35,9 @@ from fastquad.typing import Float, Indices, Number
 # The largest number of pairs of rows, Σ_i s_i² for s_i rows in a matrix, for which `gram` is sparse: a guess, at which
 # its matrix takes 320 MB. One measurement of all of 3,000 coordinates takes as many.
 _MOST_PAIRS = 10_000_000
+# The share of all pairs from which on it is dense: measurements of half of the coordinates. A guess: on grids and in
+# finite elements they see 2 to 10 coordinates, and nearly all where a tenth of the entries of A are not zero.
+_HARDLY_SPARSE = 0.25
 
 
 class SparseTensor(Measurements):
@@ -211,11 +214,12 @@ class SparseTensor(Measurements):
         return Edges(M, pairs // n, pairs % n, n, self.complex)
 
     def _along(self, x: Number, v: Number, n_threads: int) -> Number:
-        p, columns = self._at_rows(x), v.reshape(self.n, -1)
-        out = np.empty((self.m, columns.shape[1]))
-        for s, column in enumerate(columns.T):
-            out[:, s] = _sums(self._row_i, (column[self._row_j].conj() * p).real, self.m)
-        return out.reshape(self.m, *v.shape[1:])
+        from scipy import sparse
+
+        # J row by row; many directions at once cost little more than one.
+        J = sparse.csr_array((self._at_rows(x), self._row_j, self._firsts), shape=(self.m, self.n))
+        along = J @ v.reshape(self.n, -1).conj()
+        return np.ascontiguousarray(along.real).reshape(self.m, *v.shape[1:])
 
     def _gradient(self, x: Number, w: Number, n_threads: int) -> Number:
         p = self._at_rows(x) * w[self._row_i]
@@ -225,13 +229,16 @@ class SparseTensor(Measurements):
     @property
     def gram_kind(self) -> str | None:  # type: ignore[override]
         """Sparse, unless a measurement sees so many coordinates that the matrix is hardly sparse."""
-        return "sparse" if float(np.sum(np.diff(self._firsts).astype(float) ** 2)) <= _MOST_PAIRS else None
+        most = min(_MOST_PAIRS, _HARDLY_SPARSE * self.m * self.n**2)
+        return "sparse" if float(np.sum(np.diff(self._firsts).astype(float) ** 2)) <= most else None
 
     @cached_property
     def _pattern(self) -> _Pattern:
         return _Pattern.of(self._row_i, self._row_j, self.m, self.n, self.complex)
 
     def _gram(self, x: Number, d: Number, r: Number, n_threads: int) -> tuple[Any, Number]:
+        if self.gram_kind is None:
+            return super()._gram(x, d, r, n_threads)
         from scipy import sparse
 
         p, pattern = self._at_rows(x), self._pattern

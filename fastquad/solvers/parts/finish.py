@@ -321,11 +321,11 @@ class _Weighed:
         r = -ended.noise.score(problem.y, z) / weights
         J = 2 * W * weights[:, None]
         JS = J[:, S]
-        pinned = JS
+        pinned, of_phase = JS, np.zeros(())
         if problem.turning:
             # The phase is no unknown: a row that sees it alone makes J regular, and changes nothing else.
-            size = float(np.linalg.norm(JS)) / math.sqrt(S.size)
-            pinned = np.concatenate([JS, size * turned(found.x)[None, S]])
+            phase = turned(found.x)[S] * float(np.linalg.norm(JS)) / math.sqrt(S.size)
+            pinned, of_phase = np.concatenate([JS, phase[None]]), np.outer(phase, phase) / float(phase @ phase) ** 2
         Q, R = np.linalg.qr(pinned)
         pivots = np.abs(np.diagonal(R))
         if not pivots.min() > _SINGULAR * pivots.max():
@@ -337,7 +337,7 @@ class _Weighed:
         square, known = float(r @ r) + more, nu + degrees
         level = max(1.0, square / known) if given else max(square / known, 1e-300)
         inverse = lapack.dtrtri(R)[0]
-        cover = level * (inverse @ inverse.T)
+        cover = level * (inverse @ inverse.T - of_phase)
         outside = np.setdiff1d(
             np.arange(n) if problem.support is None else problem.support, np.union1d(S, problem.known)
         )
