@@ -486,6 +486,16 @@ def test_a_coordinate_that_noise_made_large_does_not_make_the_error_small():
     assert not fq.solve(A, y + 0.1 * rng.standard_normal(80)).success
 
 
+def test_a_value_that_no_measurement_determines_is_seen_in_few_measurements():
+    """Too few of them to look for vectors that no matrix sees."""
+    rng = np.random.default_rng(0)
+    A, x = rng.standard_normal((8, N, N)), rng.choice([0.0, 1.0], N)
+    A[:, 3] = A[:, :, 3] = 0
+    solution = fq.solve(A, fq.measure(A, x), prior=fq.Discrete([0, 1]), x0=x, rng=0)
+    assert solution.status == "AMBIGUOUS"
+    assert np.flatnonzero(solution.rival != solution.x).tolist() == [3]
+
+
 @pytest.mark.parametrize("seed", [21, 53, 61])
 def test_products_that_take_few_values_fit_by_chance(seed):
     # Of 300 such problems 25 were wrong successes when only the values of y counted, and not those of the products.
