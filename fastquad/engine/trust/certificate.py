@@ -195,4 +195,4 @@ def _by_chance(case: Search) -> Asks[str]:
         V = answer.columns - answer.z * case.diagonals[:, answer.S] if s > 1 else answer.columns
         V = np.sqrt(np.sum(V.reshape(problem.m, -1, width) ** 2, axis=2)) if width > 1 else V
         bits = np.minimum(bits, product_bits(V))
-    return short_of(np.sort(bits), answer.unknowns, width, log_choices(n, s))
+    return short_of(bits, answer.unknowns, width, log_choices(n, s))
