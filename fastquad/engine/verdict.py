@@ -37,14 +37,15 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.rounding import exact_enough, explained, products_affordable, small
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
+from fastquad.engine.trust.answer import Answer
 from fastquad.engine.trust.certificate import Certificate, certify
 from fastquad.engine.trust.evidence import against_chance
 from fastquad.engine.trust.prove import certified_radius, prove
-from fastquad.engine.trust.search import along_free, to_refute
+from fastquad.engine.trust.search import along_free, odds, to_refute
 from fastquad.engine.trust.tolerances import TRUSTED
 from fastquad.measurements.contractions import Products
 from fastquad.status import Status
-from fastquad.typing import Asks
+from fastquad.typing import Asks, Float
 
 __all__ = ["TRUSTED", "Verdict", "exact_enough", "judge", "products_affordable"]
 
@@ -164,6 +165,10 @@ def _certified(case: _Case) -> Asks[Verdict]:
         found = yield from _certificate(problem, outcome)
     if ground is not None:
         found = ground.weighed(found)
+    if found.twin is not None:
+        answer = yield from Answer.read(problem, found.x, None)
+        if (yield from odds(answer, found.twin)) > tol.SURE:  # x was a minimum that nearly fits
+            return (yield from _certified(_Case(problem, (yield from _moved(case, found.twin)))))
     status, prior, note = found.status, problem.prior, found.doubt
     if not problem.admits(found.x):
         note = f"{note} But x violates `prior`."
@@ -177,6 +182,13 @@ def _certified(case: _Case) -> Asks[Verdict]:
     error, proof = found.error if status.success else None, None if ground is None else ground.proof
     told = {"x": found.x, "residual": found.residual, "rival": found.twin, "error": error, "proof": proof}
     return Verdict(status, outcome.noted(note.strip(), **told))
+
+
+def _moved(case: _Case, x: Float) -> Asks[Outcome]:
+    """The outcome with another signal in the place of x."""
+    r = (yield Products(x)) @ x - case.problem.y
+    residual = float(np.linalg.norm(r) / np.linalg.norm(case.problem.y))
+    return replace(case.outcome, x=x, residual=residual, known=None)
 
 
 def _certificate(problem: Problem, outcome: Outcome) -> Asks[Certificate]:

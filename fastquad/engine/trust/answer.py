@@ -14,7 +14,7 @@ import numpy as np
 
 from fastquad.engine.problem import Problem
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.evidence import evidence_of
+from fastquad.engine.trust.evidence import evidence_of, rounding_floor
 from fastquad.engine.trust.gauge import Gauge
 from fastquad.measurements.contractions import Block, Products
 from fastquad.measurements.dense.kept import Kept, among
@@ -163,6 +163,12 @@ class Answer:
     def evidence(self) -> float:
         """How likely the data are if x is right, as a logarithm: see `fastquad.engine.trust.evidence`."""
         return evidence_of(self.problem, self.x, self.W, self.r, self.S)
+
+    @property
+    def left(self) -> bool:
+        """Whether the best values on the support leave more than rounding."""
+        r = self.r - self.columns @ least_squares(self.columns, self.r, self.gram)
+        return float(r @ r) > rounding_floor(self.columns, self.z, self.problem.y)
 
     def settled(self, sigma: float) -> bool:
         """Whether x is at the bottom of its valley: a step to it changes the measurements by less than their noise."""

@@ -23,7 +23,7 @@ from fastquad.engine.trust.certificate import SOURCES
 from fastquad.engine.trust.evidence import against_chance, evidence_of, likelihood_of
 from fastquad.engine.trust.gauge import expand
 from fastquad.engine.trust.local import noisy_measure
-from fastquad.engine.trust.search import Search, to_refute
+from fastquad.engine.trust.search import Search, odds, to_refute
 from fastquad.measurements.contractions import Block, Cells, Diagonals
 from fastquad.measurements.dense.kept import Kept
 from fastquad.numerics.levenberg_marquardt import Descent, by_products, on_block
@@ -121,6 +121,8 @@ def doubt_in_noise(
         reason = yield from _challenged(case, expected is not None and entries.independent)
     if reason:
         yield from case.witness()
+    if case.twin is not None and (yield from odds(answer, case.twin)) > tol.SURE:
+        case.deeper = case.twin
     return Doubt(reason, error, stderr, error * case.uncertainty, case.hidden(), case.blur, case.twin, case.deeper)
 
 

@@ -16,6 +16,7 @@ from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer, Known
 from fastquad.engine.trust.certificate import Certificate
+from fastquad.engine.trust.search import odds
 from fastquad.measurements.contractions import Diagonals, Frobenius, Products
 from fastquad.solution import Proof
 from fastquad.status import Status
@@ -72,6 +73,9 @@ def prove(problem: Problem, x: Float, known: Known | None) -> Asks[Ground | None
     if point is None or point.S.size * len(case.y) > tol.STRUCTURED_ENTRIES:
         return None
     rival = yield from another_by(case, point)
+    if rival is not None:
+        answer = Answer(problem, clean, W, W @ clean - problem.y)
+        rival = None if (yield from odds(answer, rival)) < -tol.SURE else rival
     said = "" if rival is None else f"Another signal, {case.away(rival):.2g} away, has the same measurements."
     return Ground(case.x, case.residual, rival=rival, note=said)
 

@@ -279,6 +279,14 @@ class Beside:
         return self.basis @ on_block(self.y, z, self.block, tol.BESIDE, free=self.free).z
 
 
+def odds(answer: Answer, twin: Float) -> Asks[float]:
+    """The log of the odds for a twin and against x; 0 if both leave no more than rounding, which tells nothing."""
+    problem = answer.problem
+    W = yield from answer.products(twin)
+    other = Answer(problem, twin, W, W @ twin - problem.y)
+    return other.evidence - answer.evidence if answer.left or other.left else 0.0
+
+
 def to_refute(m: int, n: int, s: int, *, independent: bool) -> int:
     """The number of descents on n coordinates, s of them nonzero, that are worth their time; 0 if it takes too long.
 

@@ -102,6 +102,26 @@ def test_the_deeper_of_two_bottoms_side_by_side_is_the_answer():
         assert not solution.success or solution.status.name == "EXACT"
 
 
+@pytest.mark.parametrize("left", [1e-11, 1e-8])
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("begins", ["at the twin", "anywhere"])
+def test_a_rival_that_fits_to_rounding_is_the_answer(width, left, begins):
+    """One signal fits to eight digits and another to sixteen: this one was called a rival of the first."""
+    for seed in range(8):
+        rng, n = np.random.default_rng(seed), 12 // width
+        draw = rng.standard_normal((2, 2, n))
+        x, twin = map(unit, draw[0] if width == 1 else draw[0] + 1j * draw[1])
+        A = symmetric(rng, 36, n)
+        if width == 2:
+            skew = rng.standard_normal(A.shape)
+            A = A + 0.5j * (skew - skew.transpose(0, 2, 1))
+        A = blind_to(A, x, twin) + left * symmetric(rng, 36, n)
+        options = {"x0": twin, "method": "lm"} if begins == "at the twin" else {}
+        solution = fq.solve(A, fq.measure(A, x), rng=seed, **options)
+        assert solution.status.name in ("EXACT", "PROVEN"), (seed, solution.message)
+        assert fq.distance(solution.x, x) < 1e-12
+
+
 def test_ordinary_answers_are_not_refuted():
     assert statuses(lambda rng: (symmetric(rng, 30, 12), rng.standard_normal(12))) == ["EXACT"] * 6
 
