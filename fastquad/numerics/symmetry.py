@@ -15,8 +15,8 @@ from fastquad.typing import Float, Indices
 _ROUNDING = 1e-13
 # By which factor what is shown must exceed rounding, which is only estimated.
 _CLEARLY = 2.0
-# How many others a column is compared with, before a product of all with all takes less time: 3 µs for two columns, 2.7 ms
-# for all (Zen 5, n = 400, m = 800).
+# How many others a column is compared with, before a product of all with all takes less time: 3 µs for two columns, and
+# 2.7 ms for all (Zen 5, n = 400, m = 800).
 _COMPARED = 2
 # The coupling of two parts of a signal, as a share, below which their relative sign may be wrong.
 _WEAK = 0.5
