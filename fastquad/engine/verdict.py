@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fastquad.engine.problem import Problem
-from fastquad.engine.rounding import exact_enough, explained, products_affordable, small
+from fastquad.engine.rounding import exact_enough, explained, products_affordable, rounded, small
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
@@ -65,7 +65,9 @@ class _Case:
         self.end = outcome.end
         self.free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
         self.determined = self.free - problem.turning < problem.m
-        self.exact = exact_enough(problem, outcome.residual)
+        # What a finish has told from rounding has an error.
+        noisy = outcome.error is not None and not rounded(problem, outcome.residual)
+        self.exact = exact_enough(problem, outcome.residual) and not noisy
         self.decoded = problem.prior is not None and problem.prior.decoded
         #: Whether a decoder's signal fits, and something has shown that the measurements determine the code.
         self.code_known = outcome.residual < EXACT_RESIDUAL and outcome.error is not None

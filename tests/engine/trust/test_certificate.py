@@ -664,3 +664,13 @@ def test_a_constant_that_may_be_added_is_seen(dtype, k):
     # Who knows how many are nonzero knows enough.
     if k == 2:
         assert fq.solve(A, y, method="pursuit", prior=fq.Sparse(k=2), rng=0).success
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_coordinates_that_were_not_read_are_not_called_unseen(dtype):
+    """A coordinate that was rounding was dropped, and the products of the others were taken for zeros afterwards."""
+    for seed in range(8):
+        problem = fq.problems.gaussian(m=60, n=30, k=3, rng=seed)
+        solution = fq.solve(fq.pack(problem.A, dtype=dtype), problem.y)
+        assert solution.status == "EXACT", solution.message
+        assert fq.distance(solution.x, problem.x) < 1e-4
