@@ -209,7 +209,7 @@ def sparse(options):
             rng = np.random.default_rng(seed)
             x = np.zeros(side * side)
             x[rng.permutation(x.size)[:k]] = rng.exponential(size=k)
-            masks = masks_of("phase", 1, side, rng) if kind == "phase" else rng.integers(0, 2, (4, side, side)) * 1.0
+            masks = masks_of(kind, count, side, rng)
             measured = np.zeros(masks.shape, dtype=bool)
             measured.reshape(-1)[rng.permutation(measured.size)[: x.size // 2]] = True
             A = fq.FourierTensor(masks, measured=measured)
@@ -237,7 +237,7 @@ def crystals(options):
             for seed in range(options.seeds):
                 prior = fq.Sparse(k=known, nonnegative=True)
                 # All starts are random: another seed is another start.
-                found, seconds = timed(A, rows.ravel()[1:], prior=prior, rng=seed, max_time=120)
+                found, seconds = timed(A, rows.ravel()[1:], prior=prior, rng=seed, max_time=20)
                 name = f"{path.name.split('.')[0]}, k {'told' if known else 'unknown'}"
                 print(f"{name}: {found.status.name}, left {found.residual:.3f}, {np.count_nonzero(found.x)} pixels, "
                       f"{found.n_passes / 2:.0f} pairs, {seconds:.2g} s, error {found.error}", flush=True)  # fmt: skip

@@ -28,13 +28,18 @@ def small(problem: Problem) -> bool:
 
 
 def exact_enough(problem: Problem, residual: float) -> bool:
-    """Whether a residual is as small as the precision of A allows."""
+    """Whether a residual is so small that a search ends: it may have been computed in the precision of A."""
     return residual < max(EXACT_RESIDUAL, _rounding(problem)) and not problem.noise.disturbed
+
+
+def rounded(problem: Problem, residual: float) -> bool:
+    """Whether a residual is the rounding of A and y, which leaves 0.2 to 0.45 eps, and not noise."""
+    return exact_enough(problem, residual) and residual < max(EXACT_RESIDUAL, _eps(problem.dtype))
 
 
 def nothing_left(problem: Problem, residual: float) -> bool:
     """Whether a residual is rounding, so that there is no noise to weigh coordinates by, nor any of a given level."""
-    return residual < max(_ROUNDED, _rounding(problem)) and not problem.noise.given
+    return residual < max(_ROUNDED, _eps(problem.dtype)) and not problem.noise.given
 
 
 def explained(problem: Problem, free: int) -> float:

@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fastquad.engine.problem import Problem
-from fastquad.engine.rounding import exact_enough, explained, products_affordable, small
+from fastquad.engine.rounding import exact_enough, explained, products_affordable, rounded, small
 from fastquad.engine.steps import EXACT_RESIDUAL, End, Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
@@ -51,18 +51,6 @@ __all__ = ["TRUSTED", "Verdict", "exact_enough", "judge", "products_affordable"]
 
 _NOTHING_SEEN = "No signal is seen in y beyond its noise."
 _MAY_BE_CHANCE = "There are too few measurements to spare: a wrong signal may fit as well by chance."
-#: The status for each end of a run, if the answer proves nothing.
-_AS_IT_ENDED = {
-    End.AGREES: Status.EXACT_FOR_MOST,
-    End.NOISY: Status.NOISY,
-    End.STAGNATED: Status.STAGNATED,
-    End.EMPTY_SUPPORT: Status.EMPTY_SUPPORT,
-    End.DIVERGED: Status.DIVERGED,
-    End.MAX_ITER: Status.MAX_ITER,
-    End.MAX_PASSES: Status.MAX_PASSES,
-    End.MAX_TIME: Status.MAX_TIME,
-    End.STOPPED: Status.STOPPED,
-}
 
 
 @dataclass
@@ -77,7 +65,9 @@ class _Case:
         self.end = outcome.end
         self.free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
         self.determined = self.free - problem.turning < problem.m
-        self.exact = exact_enough(problem, outcome.residual)
+        # What a finish has told from rounding has an error.
+        noisy = outcome.error is not None and not rounded(problem, outcome.residual)
+        self.exact = exact_enough(problem, outcome.residual) and not noisy
         self.decoded = problem.prior is not None and problem.prior.decoded
         #: Whether a decoder's signal fits, and something has shown that the measurements determine the code.
         self.code_known = outcome.residual < EXACT_RESIDUAL and outcome.error is not None
@@ -123,7 +113,8 @@ def _zero(case: _Case) -> Asks[Verdict]:
 
 def _as_it_ended(case: _Case) -> Asks[Verdict]:
     yield from ()
-    ended = Verdict(_AS_IT_ENDED[case.end], case.outcome)
+    status = Status.EXACT_FOR_MOST if case.end is End.AGREES else Status[case.end.name]
+    ended = Verdict(status, case.outcome)
     if not case.outcome.second:
         return ended
     from fastquad.engine.trust.in_noise import with_second

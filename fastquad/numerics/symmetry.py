@@ -89,12 +89,6 @@ def turned_at_weakest(block: Float, z: Float, count: int) -> list[Float]:
     return list(turned)
 
 
-def groups(strength: Float, level: float) -> list[Indices]:
-    """The connected groups of the graph whose edges have more than this strength."""
-    count, label = _components(strength > level)
-    return [np.flatnonzero(label == group) for group in range(count)]
-
-
 @lru_cache(maxsize=16)
 def fixed_direction(m: int) -> Float:
     """A fixed random vector, shared by all callers: do not write to it."""

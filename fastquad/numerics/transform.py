@@ -77,6 +77,11 @@ class Transform(ABC):
         return np.flatnonzero(values <= 1e-14 * float(values.max()))
 
     @property
+    def equations(self) -> int:
+        """The number of measurements that are not equal by themselves."""
+        return self.m
+
+    @property
     def shortest(self) -> float:
         """The least eigenvalue of `B^T B`."""
         return float(self.eigenvalues.min())
@@ -176,6 +181,10 @@ class Within(Transform):
     @property
     def norms(self) -> Float:
         return self.whole.norms[self.support]
+
+    @property
+    def equations(self) -> int:
+        return self.whole.equations
 
     @property
     def eigenvalues(self) -> Float:

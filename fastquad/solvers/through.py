@@ -141,11 +141,14 @@ class _Search:
             rho = k / n
         return prior.denoiser(n, rho, self.phi2)
 
+    def _enough(self, unknowns: int) -> bool:
+        """Whether exact data determine so many unknowns without the prior."""
+        return self.transform.equations > 1.05 * unknowns
+
     @property
     def _close(self) -> float:
         """The misfit from which Levenberg–Marquardt goes on: where it can be exact, a hundredth."""
-        enough = self.problem.m > 1.05 * self.problem.unknowns
-        return 1e-2 if enough else 1e-5 if self.prior.kind == "sparse" else 1e-6
+        return 1e-2 if self._enough(self.problem.unknowns) else 1e-5 if self.prior.kind == "sparse" else 1e-6
 
     def _settings(self) -> Iterator[Setting]:
         x0 = self.problem.x0
@@ -192,7 +195,7 @@ class _Search:
         problem, support = self.problem, np.arange(self.problem.n)
         if self.prior.kind == "sparse":
             support = whole_support(problem, np.flatnonzero(weight > _LIKELY))
-        if not 0 < support.size - problem.turning < problem.m:
+        if not support.size or not self._enough(support.size - problem.turning):
             return None
         if support.size < problem.n:
             descent = yield from fit_within(problem, self.transform, x, support)
@@ -208,7 +211,8 @@ class _Search:
         """The outcome where exact data are too few without the prior, and fit as well as the loop goes."""
         if self.best is None or estimate.gap < self.best[0]:
             self.best = estimate.gap, estimate, False
-        return self.best_outcome() if self.best[0] < _FITS and self.problem.m <= self.problem.unknowns else None
+        few = not self._enough(self.problem.unknowns)
+        return self.best_outcome() if self.best[0] < _FITS and few else None
 
     def _in_noise(self, estimate: Estimate) -> Outcome | None:
         sound = estimate.settled and estimate.left < _EXPLAINED and self._evident(estimate)

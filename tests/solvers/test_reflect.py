@@ -30,6 +30,20 @@ def test_a_crystal_without_masks_up_to_its_place():
         assert solution.method == "rrr"
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_crystals_of_few_atoms(known):
+    """While the misfit falls the support is wrong, and what it leaves looks like noise; without k it is not sure."""
+    for n, atoms in ((32, 3), (64, 2)):
+        for seed in range(8):
+            x = crystal(n, atoms, np.random.default_rng(seed))
+            A = fq.FourierTensor(np.ones((1, n, n)))
+            prior = fq.Sparse(k=np.count_nonzero(x) if known else None, nonnegative=True)
+            solution = fq.solve(A, fq.measure(A, x.ravel()), signal="real", prior=prior, max_time=5)
+            right = fq.distance(solution.x, x.ravel(), gauge=solution.gauge) < 1e-6
+            assert right or not (known or solution.success)
+            assert (solution.status is fq.Status.EXACT) == right
+
+
 def test_the_measured_half_of_a_noisy_crystal():
     """As detectors have it: no pixel at zero, half of the others, and noise that nobody told."""
     rng = np.random.default_rng(3)

@@ -204,3 +204,18 @@ def test_images_that_are_sparse_in_a_basis(name):
     true = fq.distance(solution.x, x)
     assert true < 0.03
     assert 0.6 < solution.error / true < 1.5
+
+
+def test_real_masks_measure_real_images_half_as_often():
+    """Opposite pixels are equal: two such masks are as many equations as pixels, and the prior chooses, soon."""
+    rng = np.random.default_rng(15)
+    image, A = phantom(32, rng), fq.FourierTensor(binary(rng, 2, 32, 32))
+    B = A._transform(real=True)
+    assert B.equations == 2 * (32 * 32 + 4) // 2
+    assert fq.FourierTensor(phases(rng, 2, 32, 32))._transform(real=True).equations == A.m
+    assert A._transform(real=False).equations == A.m
+    prior = fq.Denoiser(total_variation)
+    solution = fq.solve(A, fq.measure(A, image.ravel()), signal="real", noise=0, prior=prior, max_time=60)
+    assert solution.status is fq.Status.UNDECIDED
+    assert solution.n_passes < 3000
+    assert fq.distance(solution.x, image.ravel()) < 0.02

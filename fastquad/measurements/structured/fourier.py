@@ -259,6 +259,16 @@ class FourierTransform(Transform):
         return krylov.leading_vectors(lambda v: self.adjoint(w * self.forward(v)), self.n, np.random.default_rng(0))
 
     @cached_property
+    def equations(self) -> int:
+        """Behind real masks opposite pixels of a real signal are equal."""
+        if not self.real or self.masks.imag.any():
+            return self.m
+        pixels = np.arange(self.count).reshape(len(self.masks), *self.size)
+        opposite = np.roll(np.flip(pixels, axes := tuple(range(1, pixels.ndim))), 1, axis=axes)
+        pairs = np.minimum(pixels, opposite).reshape(-1)
+        return int(np.unique(pairs if self.pixels is None else pairs[self.pixels]).size)
+
+    @cached_property
     def rigidity(self) -> float:
         """By the masks alone, for all pixels, and for real x by `_rigidity_for_real`.
 

@@ -34,7 +34,7 @@ import numpy as np
 
 from fastquad.engine.entries import Entries
 from fastquad.engine.problem import Problem
-from fastquad.engine.rounding import exact_enough, nothing_left
+from fastquad.engine.rounding import nothing_left, rounded
 from fastquad.engine.steps import End, Outcome
 from fastquad.engine.trust.evidence import against_chance, log_choices, log_evidence, width_of
 from fastquad.engine.trust.tolerances import SPARE_NATS, TINY
@@ -209,7 +209,7 @@ def outcome(problem: Problem, entries: Entries | None, found: Finish, method: st
     """The outcome of a finish; less certain if y bends."""
     fit, error, stderr = found.fit, found.error, found.stderr
     s = fit.support.size
-    if exact_enough(problem, fit.residual):  # there is no noise to speak of
+    if rounded(problem, fit.residual):  # there is no noise to speak of
         return Outcome(fit.x, fit.residual, End.CONVERGED, s, method=method, entries=entries)
     note = (
         f"The fit on {s} coordinates has a relative error of about {error:.2g}; the noise has a standard deviation of "
