@@ -51,18 +51,6 @@ __all__ = ["TRUSTED", "Verdict", "exact_enough", "judge", "products_affordable"]
 
 _NOTHING_SEEN = "No signal is seen in y beyond its noise."
 _MAY_BE_CHANCE = "There are too few measurements to spare: a wrong signal may fit as well by chance."
-#: The status for each end of a run, if the answer proves nothing.
-_AS_IT_ENDED = {
-    End.AGREES: Status.EXACT_FOR_MOST,
-    End.NOISY: Status.NOISY,
-    End.STAGNATED: Status.STAGNATED,
-    End.EMPTY_SUPPORT: Status.EMPTY_SUPPORT,
-    End.DIVERGED: Status.DIVERGED,
-    End.MAX_ITER: Status.MAX_ITER,
-    End.MAX_PASSES: Status.MAX_PASSES,
-    End.MAX_TIME: Status.MAX_TIME,
-    End.STOPPED: Status.STOPPED,
-}
 
 
 @dataclass
@@ -125,7 +113,8 @@ def _zero(case: _Case) -> Asks[Verdict]:
 
 def _as_it_ended(case: _Case) -> Asks[Verdict]:
     yield from ()
-    ended = Verdict(_AS_IT_ENDED[case.end], case.outcome)
+    status = Status.EXACT_FOR_MOST if case.end is End.AGREES else Status[case.end.name]
+    ended = Verdict(status, case.outcome)
     if not case.outcome.second:
         return ended
     from fastquad.engine.trust.in_noise import with_second

@@ -245,10 +245,10 @@ class Answer:
         spare = m - self.unknowns
         share = math.sqrt((spare + dropped.size) / spare) if spare > 0 else math.inf
         limit = 2 * max(float(np.linalg.norm(self.r)) * min(share, math.sqrt(m)), floor)
-        W, r = self.W, self.r - 2 * self.columns @ np.where(kept, 0.0, self.z)
+        W, r, whole = self.W, self.r - 2 * self.columns @ np.where(kept, 0.0, self.z), self.whole
         S, norm = self.S[keep], float(np.linalg.norm(self.x))
         if float(np.linalg.norm(x - self.x)) > 1e-9 * norm:
-            W = yield from self.products(x)
+            W, whole = yield from self._read(x)
             r = W @ x - y
         for _ in range(4):
             columns = W[:, S]
@@ -258,12 +258,13 @@ class Answer:
             if float(np.linalg.norm(step)) <= 1e-9 * norm:
                 r = r + 2 * columns @ step  # what is left out is below rounding
                 break
-            W = yield from self.products(x)
+            W, whole = yield from self._read(x)
             r = W @ x - y
         if not float(np.linalg.norm(r)) <= limit:
             return False
         # Drop the Gram matrix if the products changed: an old one would hide near dependence.
         self._take(x, W, r, gram if W is self.W else None)
+        self.whole = whole
         return True
 
     def _part(self, keep: Indices) -> Gram:
@@ -292,14 +293,18 @@ class Answer:
 
     def products(self, x: Float) -> Asks[Float]:
         """The products of another signal, (m, n); only at its places if they are those of this answer."""
+        return (yield from self._read(x))[0]
+
+    def _read(self, x: Float) -> Asks[tuple[Float, bool]]:
+        """The same, and whether they are whole."""
         if not x[self.outside].any():
             z = x[self.places]
             part = self.known.products_of(z, self.places) if self._block is None else self._block @ z
             if part is not None:
                 W = np.zeros_like(self.W)
                 W[:, self.places] = part
-                return W
-        return (yield Products(x))
+                return W, False
+        return (yield Products(x)), True
 
 
 def gram_of(columns: Float) -> Gram:

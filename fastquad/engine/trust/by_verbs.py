@@ -63,7 +63,7 @@ _FACTORS = (
 )
 _UNSEEN = "It was not shown that the measurements fix every direction of x"
 _CHOSEN = "The measurements alone do not determine x, and it does not fit to rounding: the prior chose it."
-_TOO_MUCH = "But x leaves more of y than noise of the given level explains."
+TOO_MUCH = "But x leaves more of y than noise of the given level explains."
 _NOT_FITTED = "What x leaves of y may be noise of this size, or x may be a wrong minimum."
 _NO_MATRIX = (
     "It was not tested whether the measurements fix every direction of x, because the normal equations do not fit in "
@@ -171,6 +171,10 @@ class _Case:
     def misfit(self, values: Float, delta: Float) -> float:
         """The root mean square of the residuals of another signal, in units of the tolerances."""
         return float(np.sqrt(np.mean(((values - self.problem.y) / delta) ** 2)))
+
+    def likely(self, delta: Float) -> float:
+        """The misfit up to which another signal is as likely as x, in noise."""
+        return math.sqrt(self.misfit(self.values, delta) ** 2 + tol.FITS / self.problem.m)
 
     def dark(self) -> str:
         """The coordinates that no measurement sees, as a sentence."""
@@ -298,7 +302,7 @@ def _status(case: _Case) -> tuple[Status, str] | None:
     if not problem.matrix_free and not case.no_linear_twin(0.0):
         return None
     # On all coordinates: no support was chosen.
-    doubt = short_of(np.sort(bits_of(problem.y, case.residual)), problem.unknowns, case.gauge.width, 0.0)
+    doubt = short_of(bits_of(problem.y, case.residual), problem.unknowns, case.gauge.width, 0.0)
     return (Status.UNDECIDED if doubt else Status.EXACT), doubt
 
 
@@ -316,7 +320,7 @@ def _status_on_support(case: _Case) -> tuple[Status, str] | None:
         return None
     case.seen = inner.seen
     choices = log_choices(*case.gauge.count_of(support))
-    short = short_of(np.sort(bits_of(problem.y, case.residual)), part.unknowns, case.gauge.width, choices)
+    short = short_of(bits_of(problem.y, case.residual), part.unknowns, case.gauge.width, choices)
     return (Status.UNDECIDED if short else Status.EXACT), short
 
 
@@ -337,19 +341,6 @@ def doubt_by_verbs(problem: Problem, outcome: Outcome, level: float | None) -> A
     return Doubt(reason, error, stderr, rival=case.rival)
 
 
-def twin_by_verbs(problem: Problem, outcome: Outcome) -> Asks[Doubt]:
-    """Whether a signal that measurements often confuse with x fits as well as a posterior mean does."""
-    case = yield from _case(problem, outcome.x)
-    level = np.full(problem.m, max(float(np.std(case.r)), 1e-300))
-    delta = level if problem.noise.exact or not problem.noise.given else problem.deviations(case.r)
-    likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + tol.FITS / problem.m)
-    apart = max(tol.APART_IN_NOISE, tol.FEW_ERRORS * (outcome.error or 0.0))
-    # What nothing measures is the prior's alone.
-    reason = case.dark() or case.twin(delta, likely, apart)
-    yield Reread(case.forms.uncharged())
-    return Doubt(reason, outcome.error or 0.0, case.x, rival=case.rival)
-
-
 def _doubt(case: _Case, delta: Float, apart: float) -> str:
     """Why another signal may be right, in noise."""
     dark = case.dark()
@@ -358,7 +349,7 @@ def _doubt(case: _Case, delta: Float, apart: float) -> str:
     case.weights = 1 / delta
     if not case.full_rank(1.0):
         return f"{_UNSEEN} in this noise."
-    likely = math.sqrt(float(np.mean((case.r / delta) ** 2)) + tol.FITS / case.problem.m)
+    likely = case.likely(delta)
     if case.problem.matrix_free:
         return case.twin(delta, likely, apart) or case.elsewhere(delta, likely, apart)
     doubt = case.twin(delta, likely, apart)
@@ -368,10 +359,20 @@ def _doubt(case: _Case, delta: Float, apart: float) -> str:
 
 
 def judge_posterior(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
-    """The verdict on a posterior mean with its own error, found through a transform: unless a twin fits as well."""
-    doubt = yield from twin_by_verbs(problem, outcome)
-    if doubt.reason:
-        return Verdict(Status.AMBIGUOUS, outcome.noted(doubt.reason, rival=doubt.rival))
+    """The verdict on a posterior mean with its own error, found through a transform.
+
+    It is not x if a signal fits as well that is often confused with it.
+    """
+    case = yield from _case(problem, outcome.x)
+    level = np.full(problem.m, max(float(np.std(case.r)), 1e-300))
+    delta = level if problem.noise.exact or not problem.noise.given else problem.deviations(case.r)
+    likely = case.likely(delta)
+    apart = max(tol.APART_IN_NOISE, tol.FEW_ERRORS * (outcome.error or 0.0))
+    # What nothing measures is the prior's alone.
+    reason = case.dark() or case.twin(delta, likely, apart)
+    yield Reread(case.forms.uncharged())
+    if reason:
+        return Verdict(Status.AMBIGUOUS, outcome.noted(reason, rival=case.rival))
     assert outcome.error is not None
     if outcome.end is End.STAGNATED:
         fits = problem.noise.exact and outcome.residual < tol.TWIN_APART and outcome.error < tol.TRUSTED
@@ -403,14 +404,11 @@ def judge_factored(problem: Problem, outcome: Outcome) -> Asks[tuple[Status, Out
     elif exact:
         found = yield from _exact(case, J, outcome, eps)
     elif outcome.end not in (End.CONVERGED, End.STAGNATED):
-        return _ENDED.get(outcome.end, Status.STAGNATED), outcome
+        return Status[outcome.end.name], outcome
     else:
         found = yield from _in_noise(case, J, outcome, told)
     yield Reread(J.forms.uncharged() + case.forms.uncharged())
     return found
-
-
-_ENDED = {End.MAX_ITER: Status.MAX_ITER, End.MAX_PASSES: Status.MAX_PASSES, End.MAX_TIME: Status.MAX_TIME}
 
 
 def level(problem: Problem) -> Float | None:
@@ -457,7 +455,7 @@ def _exact(case: _Case, J: Factored, outcome: Outcome, eps: float) -> Asks[tuple
     rival = yield from _rival(case, J, limit, 0.0)
     if rival is not None:
         return Status.AMBIGUOUS, _noted(outcome, "", rival=rival)
-    short = short_of(np.sort(bits_of(problem.y)), freedom, case.gauge.width, 0.0)
+    short = short_of(bits_of(problem.y), freedom, case.gauge.width, 0.0)
     if short:
         return Status.UNDECIDED, replace(outcome, note=f"{outcome.note} {short}".strip())
     return Status.EXACT, outcome
@@ -474,7 +472,7 @@ def _in_noise(case: _Case, J: Factored, outcome: Outcome, told: Float | None) ->
     if problem.noise.given:
         outcome = _with_errors(case, J, outcome, 1.0, problem.sigma)
         if told is None or float(gammaincc(spare / 2, square / 2)) < tol.ALPHA:
-            return Status.STAGNATED, _noted(outcome, _TOO_MUCH)
+            return Status.STAGNATED, _noted(outcome, TOO_MUCH)
         bound = square + 2 * tol.SURE
     else:
         sigma = math.sqrt(square / spare)

@@ -45,7 +45,6 @@ from fastquad.engine.trust.search import (
 )
 from fastquad.engine.trust.subsystem import subsystem
 from fastquad.measurements.contractions import Block, Diagonals, FirstProducts
-from fastquad.numerics import symmetry
 from fastquad.status import Status
 from fastquad.typing import Asks, Float
 
@@ -191,23 +190,9 @@ def _by_chance(case: Search) -> Asks[str]:
     if case.entries is None:
         case.entries = yield from sample_entries(problem)
     bits = bits_of(problem.y, answer.residual)
-    if math.isfinite(case.entries.bits) and s < n and not (yield from _continuous(answer)):
+    if math.isfinite(case.entries.bits) and s < n:
         # Relative signs are in the products with the others; of one coordinate alone there is but its square.
         V = answer.columns - answer.z * case.diagonals[:, answer.S] if s > 1 else answer.columns
         V = np.sqrt(np.sum(V.reshape(problem.m, -1, width) ** 2, axis=2)) if width > 1 else V
         bits = np.minimum(bits, product_bits(V))
-    return short_of(np.sort(bits), answer.unknowns, width, log_choices(n, s))
-
-
-def _continuous(answer: Answer) -> Asks[bool]:
-    """Whether the diagonals on the support, and entries that join all of it, take no value twice.
-
-    Sparse matrices with a pattern, such as those of a chain or a grid, are of this kind. Another signal has another
-    square somewhere, or another relative sign at one of the joining entries; chance does not compensate for either.
-    """
-    block = yield from answer.block()
-    if block is None or len(block) < tol.SPARE_ROWS:
-        return False
-    ordered = np.sort(block[:: max(1, len(block) // 32)], axis=0)
-    varied = (ordered[1:] != ordered[:-1]).all(axis=0)
-    return bool(varied.diagonal().all() and len(symmetry.groups(varied.astype(np.float64), 0.5)) == 1)
+    return short_of(bits, answer.unknowns, width, log_choices(n, s))

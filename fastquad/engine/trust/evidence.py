@@ -147,12 +147,13 @@ def bits_of(y: Float, residual: float = 0.0) -> Float:
 
 
 def short_of(bits: Float, s: int, width: int, choices: float) -> str:
-    """What is missing if bits of the measurements, in ascending order, do not rule chance out; empty if they do.
+    """What is missing if bits of the measurements do not rule chance out; empty if they do.
 
     s real numbers were fitted, which takes as many measurements, those that say most. `choices` is the log of the
     number of supports. Where measurements take few values, so does x, it may be: each entry, of `width` numbers, may
     have another sign. Other signals on the support are few and far between elsewhere; these a search has to find.
     """
+    bits = np.sort(bits)
     spare = float(bits[: max(0, bits.size - s)].sum())
     signs = s / width if bits[0] < tol.FEW_BITS else 0.0
     needed = signs + choices / math.log(2) + tol.SPARE_BITS
