@@ -81,7 +81,7 @@ def signal_of(found: Lifted, j: Indices, k: Indices, square: float) -> Number:
         return x
     # The tree of the largest products, relative to the lengths of their ends.
     share = np.minimum(sizes / (lengths[j] * lengths[k]), 1.0)
-    tree = csgraph.minimum_spanning_tree(sparse.csr_array((2.0 - share, (j, k)), shape=(n, n)))
+    tree = shortest_tree(2.0 - share, j, k, n)
     graph = sparse.csr_array(tree + tree.T)
     phase = np.ones(n, dtype=products.dtype)
     turns = sparse.csr_array((products / sizes, (j, k)), shape=(n, n))
@@ -114,3 +114,12 @@ def _agreed(phase: Number, j: Indices, k: Indices, products: Number, sizes: Floa
     laplacian.sort_indices()
     pull = _sums(k, sizes * left, n) - _sums(j, sizes * left, n)
     return Pattern(laplacian).factor(laplacian.data).solve(pull)
+
+
+def shortest_tree(lengths: Float, j: Indices, k: Indices, n: int) -> Any:
+    """The shortest tree of edges with these lengths that joins all that they join, as a sparse matrix (n, n)."""
+    from scipy import sparse
+    from scipy.sparse import csgraph
+
+    ends = (j.astype(np.int32), k.astype(np.int32))  # older versions of SciPy take no others
+    return csgraph.minimum_spanning_tree(sparse.csr_array((lengths, ends), shape=(n, n)))

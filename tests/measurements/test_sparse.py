@@ -11,11 +11,8 @@ import fastquad as fq
 def random_matrices(m, n, density, seed=0, dtype="float64"):
     rng = np.random.default_rng(seed)
     formats = ["csr", "coo", "lil", "csc"]
-    return [
-        sparse.random_array((n, n), density=density, rng=rng, format=formats[i % 4], data_sampler=rng.standard_normal)
-        .astype(dtype)
-        for i in range(m)
-    ]  # fmt: skip
+    entries = rng.standard_normal((m, n, n)) * (rng.random((m, n, n)) < density)
+    return [sparse.csr_array(each.astype(dtype)).asformat(formats[i % 4]) for i, each in enumerate(entries)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])

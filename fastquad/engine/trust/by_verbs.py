@@ -46,7 +46,7 @@ from fastquad.measurements.contractions import Factors, Sizes, SparseMatrices, V
 from fastquad.numerics import krylov
 from fastquad.numerics.levenberg_marquardt import turned
 from fastquad.numerics.line_descent import FormDescent
-from fastquad.numerics.synchronise import determines
+from fastquad.numerics.synchronise import determines, shortest_tree
 from fastquad.numerics.transform import Transform, Within, sampled_variances
 from fastquad.solution import distance
 from fastquad.status import Status
@@ -558,7 +558,7 @@ def _parts_turned(case: _Case, J: Factored, edges: Edges, bound: float, least: f
     largest = max(float(seen.max(initial=0.0)), 1e-300)
     # The sparse graph takes a length of 0 for no link.
     lengths = 1 - np.log(np.maximum(seen / largest, 1e-300))
-    forest = csgraph.minimum_spanning_tree(sparse.csr_array((lengths, (j, k)), shape=(n, n)))
+    forest = shortest_tree(lengths, j, k, n)
     ties = sparse.csr_array((seen, (j, k)), shape=(n, n))
     ties, enough = ties + ties.T, least * float(weight.sum())
     count, part = csgraph.connected_components(forest, directed=False)
