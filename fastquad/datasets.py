@@ -140,11 +140,6 @@ def mnist_samples() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         return arrays["images"], arrays["labels"]
 
 
-def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
-    """The array in an IDX file of unsigned bytes, compressed (`.gz`) or not; an error that says what is wrong."""
-    return _parse_idx(_content(Path(path)), path)
-
-
 def _find(folder: Path, name: str) -> Path:
     for candidate in (folder / f"{name}.gz", folder / name):
         if candidate.is_file():

@@ -40,12 +40,15 @@ def no_linear_twin(W: Float, columns: Gram, rows: Float, known: Float, least: fl
     unit = known / np.linalg.norm(known, axis=1, keepdims=True)
     total = unit.T @ unit
     scale = 0.0
+    rounding = math.sqrt(_ROUNDING * float(columns.gram.trace())) / columns.least
+    limit = _CLEARLY * max(least, rounding) * math.sqrt(rows.shape[1])
     for c in range(rows.shape[1]):
         V = np.ascontiguousarray(rows[:, c])
         scale = max(scale, float(np.vdot(V, V)) / s)
         total += gram_beside(W, columns, V) / (scale or 1.0)
-    rounding = math.sqrt(_ROUNDING * float(columns.gram.trace())) / columns.least
-    return singular_values_exceed(total, _CLEARLY * max(least, rounding) * math.sqrt(rows.shape[1]))
+        if singular_values_exceed(total, limit):  # further rows can only see more
+            return True
+    return False
 
 
 def rows_needed(m: int, s: int) -> int:

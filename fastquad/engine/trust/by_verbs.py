@@ -63,7 +63,7 @@ _FACTORS = (
 )
 _UNSEEN = "It was not shown that the measurements fix every direction of x"
 _CHOSEN = "The measurements alone do not determine x, and it does not fit to rounding: the prior chose it."
-_TOO_MUCH = "But x leaves more of y than noise of the given level explains."
+TOO_MUCH = "But x leaves more of y than noise of the given level explains."
 _NOT_FITTED = "What x leaves of y may be noise of this size, or x may be a wrong minimum."
 _NO_MATRIX = (
     "It was not tested whether the measurements fix every direction of x, because the normal equations do not fit in "
@@ -472,7 +472,7 @@ def _in_noise(case: _Case, J: Factored, outcome: Outcome, told: Float | None) ->
     if problem.noise.given:
         outcome = _with_errors(case, J, outcome, 1.0, problem.sigma)
         if told is None or float(gammaincc(spare / 2, square / 2)) < tol.ALPHA:
-            return Status.STAGNATED, _noted(outcome, _TOO_MUCH)
+            return Status.STAGNATED, _noted(outcome, TOO_MUCH)
         bound = square + 2 * tol.SURE
     else:
         sigma = math.sqrt(square / spare)

@@ -16,9 +16,8 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.rounding import exact_enough, explained, small
 from fastquad.engine.steps import Outcome, Verdict
 from fastquad.engine.trust import tolerances as tol
-from fastquad.engine.trust.by_verbs import doubt_by_verbs
+from fastquad.engine.trust.by_verbs import TOO_MUCH, doubt_by_verbs
 from fastquad.engine.trust.doubt import Doubt, Missed, doubt_in_noise, missed
-from fastquad.engine.trust.residual import widened
 from fastquad.engine.trust.sound import of_rows, sound
 from fastquad.engine.trust.structured import other_values_fit
 from fastquad.measurements.contractions import Products
@@ -27,7 +26,6 @@ from fastquad.priors.base import Prior
 from fastquad.status import Status
 from fastquad.typing import Asks, Float
 
-_TOO_MUCH = "But x leaves more of y than noise of the given level explains."
 _NOT_MOST = "But half of the measurements or more contradict x: they may be those of another signal."
 _TWO = (
     "The data look like those of x and another signal, with {share:.2g} of the power of x: x may be a mixture, unless "
@@ -51,7 +49,7 @@ def with_second(verdict: Verdict) -> Verdict:
     status, outcome = verdict
     if not outcome.second or outcome.error is None or status not in (Status.CONVERGED, Status.NOISY):
         return verdict
-    error = widened(outcome.error, outcome.second)
+    error = math.hypot(outcome.error, math.sqrt(outcome.second) / 2)
     sure = status is Status.CONVERGED and error < tol.TRUSTED_OF_FEW  # else the other may be the stronger one
     outcome = outcome.noted(_TWO.format(share=outcome.second), error=error)
     return Verdict(Status.CONVERGED if sure else Status.NOISY, outcome)
@@ -76,7 +74,7 @@ def _alone(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         return (yield from _among_outliers(problem, outcome, outcome.error))
     free = int(np.count_nonzero(outcome.x)) if outcome.free is None else outcome.free
     if problem.noise.given and not problem.noise.unequal and outcome.residual > explained(problem, free):
-        return Verdict(Status.STAGNATED, outcome.noted(_TOO_MUCH))
+        return Verdict(Status.STAGNATED, outcome.noted(TOO_MUCH))
     looked = outcome.residual > tol.NOTHING and not problem.matrix_free
     look = (yield from missed(problem, outcome.x, outcome.entries)) if looked else Missed()
     outcome = replace(outcome, second=max(outcome.second, look.second))

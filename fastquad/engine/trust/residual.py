@@ -132,11 +132,6 @@ def _no_chance(share: float, x: Float, m: int, turning: bool) -> bool:
     return spare > taken and betainc((spare - taken) / 2, taken / 2, min(share, 1.0)) < tol.ALPHA
 
 
-def widened(error: float, second: float) -> float:
-    """The error of x if another signal is measured with it."""
-    return math.hypot(error, math.sqrt(second) / 2)
-
-
 def _smaller_share(pair: Float, turning: bool) -> float:
     """ε of xx^T + uu^T, for the coordinates of x and u in turn."""
     both = pair.reshape(-1, 2)
