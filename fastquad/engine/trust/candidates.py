@@ -176,7 +176,7 @@ def _mapped(case: Search, where: Indices, rows: Float, W: Float) -> Asks[Iterabl
             start = rng.standard_normal(space.shape[1])
             start *= float(np.linalg.norm(z)) / float(np.linalg.norm(start))
             end = space @ on_block(problem.y, start, small, tol.CHALLENGE).z
-            yield Candidate(end, support, near=True)
+            yield Candidate(end, support, near=True, freedom=null.shape[1])
 
     return ends()
 

@@ -212,7 +212,7 @@ def _gains(
     """
     for descent in ends:
         gained = _gained(case, descent, everything, where)
-        kept = np.flatnonzero(np.abs(descent.z) > tol.FEW_ERRORS * _errors_of(case, descent.W))
+        kept = np.flatnonzero(np.abs(descent.z) > tol.FEW_ERRORS * case.errors_of(descent.W))
         if case.answer.s < where.size and case.gauge.width == 1 and 0 < kept.size < where.size:
             start = np.zeros_like(descent.z)
             start[kept] = descent.z[kept]
@@ -238,12 +238,6 @@ def _gained(case: Search, descent: Descent, everything: Indices, where: Indices)
         fit = likelihood_of(case.problem, descent.r, f) - likelihood_of(case.problem, case.answer.r, f)
         gain = max(gain, min(0.0, fit + tol.FEW_ERRORS * math.sqrt(f * (1 - f / case.m))))
     return gain, found
-
-
-def _errors_of(case: Search, W: Float) -> Float:
-    """The standard errors of a signal with these products."""
-    J = 2 * W / case.delta[:, None]
-    return np.sqrt(np.maximum(np.diagonal(np.linalg.pinv(J.T @ J, hermitian=True)), 0.0))
 
 
 def _evident(case: Search, block: Float) -> float:

@@ -22,6 +22,7 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.steps import EXACT_RESIDUAL
 from fastquad.engine.trust import tolerances as tol
 from fastquad.engine.trust.answer import Answer
+from fastquad.engine.trust.evidence import against_chance, evidence_of
 from fastquad.engine.trust.gauge import apart, expand
 from fastquad.engine.trust.local import Local, Measure, exact_measure
 from fastquad.measurements.contractions import Block, Products
@@ -38,6 +39,7 @@ class Candidate(NamedTuple):
 
     With `on_start` it must be the start itself, but for rounding; with `near` the start must nearly fit, because a
     relabelling that leaves the matrices as they are leaves the measurements: steps from another would lead anywhere.
+    `freedom` counts the numbers by which the start was fitted, among the signals that a structure of A allows.
     """
 
     start: Float
@@ -45,6 +47,7 @@ class Candidate(NamedTuple):
     said: str = ""
     on_start: bool = False
     near: bool = False
+    freedom: int = 0
 
 
 #: Where candidates come from: a name, of the table in `certificate`, and what makes them.
@@ -98,13 +101,41 @@ class Search(Local):
             return False
         if candidate.near:
             left = float(np.linalg.norm((yield from self.answer.products(start)) @ start - self.problem.y))
-            if left > self.nearly:
+            chance = self.measure.noisy and candidate.freedom and self._by_chance(left, candidate.freedom)
+            if left > self.nearly or chance:
                 return False
         limit = self._allowed(candidate.support.size) if candidate.near else None
         twin = yield from self.refit(start, candidate.support, limit)
         if twin is None or (candidate.on_start and apart(twin, start) > tol.APART):
             return False
-        return self.another(twin)
+        freely = self.gauge.width == 1 and candidate.support.size > self.answer.s and not candidate.freedom
+        if self.measure.noisy and freely:
+            twin = yield from self._as_likely(twin, candidate.support)
+        return twin is not None and self.another(twin)
+
+    def _by_chance(self, left: float, freedom: int) -> bool:
+        """Whether a wrong start may leave as little, with so many numbers fitted beside those of x."""
+        nats, by_chance = against_chance(self.problem, self.answer.s + freedom, left / math.sqrt(self.m))
+        return nats < by_chance + tol.SPARE_NATS
+
+    def _as_likely(self, twin: Float, support: Indices) -> Asks[Float | None]:
+        """A twin on more coordinates than x if it is as likely for all its freedom; or without those that are no more
+        than their errors, where it needs no more than x."""
+        for _ in range(tol.SETTLING):
+            W = yield from self.answer.products(twin)
+            r = W @ twin - self.problem.y
+            least = self.answer.evidence - tol.SURE
+            if support.size <= self.answer.s or evidence_of(self.problem, twin, W, r, support) > least:
+                return twin
+            kept = support[np.abs(twin[support]) > tol.FEW_ERRORS * self.errors_of(W[:, support])]
+            if not 0 < kept.size < support.size:
+                return None
+            start = self.problem.completed(expand(twin[kept], kept, twin.size))
+            fewer = yield from self.refit(start, kept, self._allowed(kept.size))
+            if fewer is None:
+                return None
+            twin, support = fewer, kept
+        return None
 
     @property
     def nearly(self) -> float:
@@ -261,6 +292,11 @@ class Search(Local):
                     return self.shown()
             return ""
         return ""
+
+    def errors_of(self, W: Float) -> Float:
+        """The standard errors of a signal with these products."""
+        J = 2 * W / self.delta[:, None]
+        return np.sqrt(np.maximum(np.diagonal(np.linalg.pinv(J.T @ J, hermitian=True)), 0.0))
 
 
 class Beside:

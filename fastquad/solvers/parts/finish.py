@@ -144,8 +144,12 @@ def finish(problem: Problem, x: Float, support: Indices, cache: GrowingBlock) ->
     size *= max(float(np.linalg.norm(ended.fit.r / size)), 1e-300) / math.sqrt(spare)
     other = replace(problem, noise=Gaussian(size))
     second, _ = yield from _rounds(other, ended.fit.x, fit.support, rule, cache)
-    if second is None or _evidence(problem, second.fit, size) < _evidence(problem, fit, np.ones(m)) + SPARE_NATS:
+    equal = _evidence(problem, fit, np.ones(m))
+    if second is None or _evidence(problem, second.fit, size) < equal + SPARE_NATS:
         return found
+    if _evidence(problem, second.fit, np.ones(m)) > equal + SPARE_NATS:
+        # The sizes led to another valley, where the noise is another one: begin again.
+        return (yield from finish(problem, second.fit.x, second.fit.support, cache))
     return second
 
 
