@@ -21,6 +21,8 @@ from functools import cache
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from fastquad.system import cgroups
 
 Result = TypeVar("Result")
@@ -192,10 +194,10 @@ def _blas() -> Any:
 
 def _checked(n: Any, name: str) -> int:
     try:
-        value = operator.index(n)
+        value = 0 if isinstance(n, (bool, np.bool_)) else operator.index(n)
     except TypeError:
         value = 0
-    if isinstance(n, bool) or value < 1:
+    if value < 1:
         raise ValueError(f"`{name}` must be a positive integer, got {n!r}.")
     return value
 

@@ -140,7 +140,7 @@ class Factored(JacobianAt):
         _, seen, mixed = np.linalg.svd(np.linalg.qr(np.linalg.solve(R.T, images.T).T, mode="r"))
         Q = Q @ mixed[seen <= tol.UNSEEN].T
         # One coordinate for each unseen direction is held, those that the directions move most; the others are weak.
-        _, _, places = lapack.qr(Q[looked_at].T, mode="economic", pivoting=True)
+        places = lapack.qr(Q[looked_at].T, mode="economic", pivoting=True)[2] if Q.size else np.arange(0)
         held = looked_at[places[: Q.shape[1]]]
         self.held = np.concatenate([self.held, held, candidates[tol.MOST_UNSEEN :]])
         self._extend(self._candidates(G, np.setdiff1d(looked_at, held)))
