@@ -24,8 +24,10 @@ from fastquad.engine.problem import Problem
 from fastquad.engine.requests import Reread
 from fastquad.engine.rounding import exact_enough
 from fastquad.engine.steps import End, Outcome, Step
+from fastquad.engine.trust import tolerances as tol
 from fastquad.numerics.transform import Transform, Within, sampled_variances
 from fastquad.priors.sparse import Sparse
+from fastquad.solution import distance
 from fastquad.solvers.parts.within import fit_within, whole_support
 from fastquad.typing import Asks, Float, Indices, Number
 
@@ -43,12 +45,36 @@ _LOOK, _FALLS = 50, 0.8
 _EXACT = 1e-5
 # The number of steps between two that are reported.
 _REPORTED = 50
+_NOT_AGAIN = "A search from another start finds no signal."
+_ELSEWHERE = "A search from another start ends at a signal that is {apart:.2g} away."
+_NOT_TOLD = "The number of nonzeros was tried and not given."
 # The largest share of unknowns to intensities at which what a fit leaves is noise. Guess.
 _FEW = 0.25
 
 
 def reflect(problem: Problem, transform: Transform) -> Asks[Outcome]:
-    """The outcome of RRR, refined by least squares on the support if a point of both sets was found."""
+    """The outcome of RRR; in noise it is sure only if another start ends at the same signal, or one like it.
+
+    Standard errors are those of the values on a support. They do not tell whether the support is right, or whether x is
+    as sparse as it was said to be: what is left may look like noise, but another start ends at another support then.
+    """
+    found = yield from _search(problem, transform)
+    if found.end is not End.CONVERGED or found.error is None:
+        return found
+    again = yield from _search(replace(problem, x0=None), transform)
+    if again.error is None:
+        return replace(found, end=End.STAGNATED, note=_NOT_AGAIN)
+    found, other = sorted((found, again), key=lambda each: each.residual)
+    ends = [each.x.view(np.complex128) if problem.turning else each.x for each in (other, found)]
+    apart, error = float(distance(*ends, gauge=problem.gauge + transform.symmetry)), found.error or 0.0
+    both = replace(found, error=math.hypot(error, apart / math.sqrt(2)))
+    if apart > tol.FEW_ERRORS * error:
+        return both.noted(_ELSEWHERE.format(apart=apart), end=End.STAGNATED)
+    return replace(both, end=End.CONVERGED)
+
+
+def _search(problem: Problem, transform: Transform) -> Asks[Outcome]:
+    """The outcome of RRR from one start, refined by least squares on the support if a point of both sets was found."""
     from scipy import fft
 
     shape, real, scale, box, source = transform.room()
@@ -180,5 +206,7 @@ def _refined(problem: Problem, transform: Transform, x: Float, pixels: int, told
     error = float(np.linalg.norm(stderr) / np.linalg.norm(x))
     # In exact data a wrong minimum looks like noise: only few unknowns of many intensities tell them apart, and not
     # where their number was tried (4 of 200 crystals were wrong).
-    sure = told and freedom <= _FEW * pixels
-    return replace(found, end=End.CONVERGED if sure else End.STAGNATED, noise=level, stderr=stderr, error=error)
+    found = replace(found, noise=level, stderr=stderr, error=error)
+    if told and freedom <= _FEW * pixels:
+        return replace(found, end=End.CONVERGED)
+    return found.noted("" if told else _NOT_TOLD)

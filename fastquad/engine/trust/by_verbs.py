@@ -375,8 +375,11 @@ def judge_posterior(problem: Problem, outcome: Outcome) -> Asks[Verdict]:
         return Verdict(Status.AMBIGUOUS, outcome.noted(reason, rival=case.rival))
     assert outcome.error is not None
     if outcome.end is End.STAGNATED:
-        fits = problem.noise.exact and outcome.residual < tol.TWIN_APART and outcome.error < tol.TRUSTED
-        return Verdict(Status.UNDECIDED, outcome.noted(_CHOSEN)) if fits else Verdict(Status.STAGNATED, outcome)
+        if problem.noise.exact and outcome.residual < tol.TWIN_APART and outcome.error < tol.TRUSTED:
+            return Verdict(Status.UNDECIDED, outcome.noted(_CHOSEN))
+        # It fits, and the method itself says what is missing.
+        doubted = bool(outcome.note) and outcome.error < tol.CLEARLY_ANOTHER
+        return Verdict(Status.UNDECIDED if doubted else Status.STAGNATED, outcome)
     return Verdict(Status.CONVERGED if outcome.error < tol.TRUSTED else Status.NOISY, outcome)
 
 
