@@ -13,6 +13,7 @@ of outliers) is learnt after each round.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -33,6 +34,8 @@ _ALL_THE_WAY = Rule()
 # a hundredth of its error of the bottom.
 _ROUNDS = 40
 _ARRIVED = 1e-4
+# The change of the level of the residuals, as a share of it, below which rounds by their median end. (A guess.)
+_SETTLED = 1e-3
 # The largest ratio of two weights: beyond it a measurement counts as exact.
 _RATIO = 1e12
 
@@ -71,6 +74,9 @@ def bottom(
     best = _learnt(problem, found, s)
     if not noise.reweighs:
         return best
+    if noise.robust:
+        settled = yield from _settled(problem, found, support, cache, s)
+        best = max(best, _learnt(problem, settled, s), key=lambda each: each.log_likelihood)
     damped = 1.0
     for _ in range(_ROUNDS):
         z = best.z(problem)
@@ -87,6 +93,25 @@ def bottom(
         if abs(gain) < _ARRIVED or damped > 1e3:
             break
     return best
+
+
+def _settled(problem: Problem, found: Fit, support: Indices, cache: GrowingBlock | None, s: int) -> Asks[Fit]:
+    """The fit with weights 1/(1 + (r/τ)²), and τ from the median of |r|, which wrong measurements do not move.
+
+    At a fit of all measurements the likelihood takes what is left for noise of that size, and its own weights say the
+    same again: many wrong ones, on one side, are never noticed. If σ_i are given, r and the weights are in their units.
+    """
+    given = problem.noise.deviations(problem.y) if problem.noise.given else np.ones(problem.m)
+    unit, level = np.maximum(given, 1e-12 * float(given.max())), math.nan
+    for _ in range(_ROUNDS):
+        r = np.abs(found.r) / unit
+        rank = min(r.size - 1, (r.size + s + 1) // 2)
+        before, level = level, max(float(np.partition(r, rank)[rank]) / 0.6745, 1e-300)
+        if abs(level - before) <= _SETTLED * before:
+            break
+        weights = _relative(1 / (1 + (r / level) ** 2) / unit**2)
+        found = yield from fit(problem, found.x, support, _ROUND, cache, weights)
+    return found
 
 
 def _learnt(problem: Problem, found: Fit, s: int) -> Bottom:
