@@ -17,6 +17,8 @@ _SHARE, _FEWEST, _MOST = 0.1, 0.01, 0.4
 # How much broader than the noise outliers are at least, in standard deviations of sound ones.
 _BROAD = 10.0
 _STEPS = 20
+# The least σ that is learnt, as a share of the largest measurement: far below rounding, and its square is a number.
+_LEAST = 1e-20
 # The least share of its weight that a measurement keeps in a step.
 _NOTHING = 1e-12
 
@@ -88,18 +90,18 @@ class Outliers(Noise):
 
     def learn(self, y: Float, z: Float, freedom: float) -> Outliers:
         y, z = real(y), real(z)
-        found = self
+        found, least = self, max(_LEAST * float(np.abs(y).max(initial=0.0)), 1e-150)
         if not self.sound.given:
             # Start from the median of all residuals but those that the fit took.
             r = np.sort(np.abs(y - z))
             rank = min(r.size - 1, int((r.size + freedom + 1) // 2))
-            found = replace(found, sigma=max(float(r[rank]) / 0.6745, 1e-300))
+            found = replace(found, sigma=max(float(r[rank]) / 0.6745, least))
         for _ in range(_STEPS):
             weight = found.soundness(y, z)
             count = float(weight.sum())
             if not self.sound.given:
                 left = float(weight @ (y - z) ** 2)
-                found = replace(found, sigma=max(math.sqrt(left / max(1.0, count - freedom)), 1e-300))
+                found = replace(found, sigma=max(math.sqrt(left / max(1.0, count - freedom)), least))
             if self.share is None:
                 found = replace(found, share=float(np.clip(1 - count / y.size, _FEWEST, _MOST)))
         return found
