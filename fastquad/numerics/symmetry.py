@@ -18,6 +18,8 @@ _CLEARLY = 2.0
 # How many others a column is compared with, before a product of all with all takes less time: 3 µs for two columns, and
 # 2.7 ms for all (Zen 5, n = 400, m = 800).
 _COMPARED = 2
+# The tolerance from which on the product tells distances: below, their squares are lost in the rounding of the squares.
+_LOOSE = 1e-6
 # The coupling of two parts of a signal, as a share, below which their relative sign may be wrong.
 _WEAK = 0.5
 
@@ -107,7 +109,7 @@ def alike(columns: Float, tolerance: float) -> Indices:
     edges = np.zeros((n, n), dtype=bool)
     step = 1
     while step < n and (near := ordered[step:] - ordered[:-step] <= close).any():
-        if step * near.sum() > _COMPARED * n:
+        if tolerance > _LOOSE and step * near.sum() > _COMPARED * n:
             edges = squares + squares[:, None] - 2 * (columns.T @ columns) <= close**2
             break
         here, there = order[:-step][near], order[step:][near]
